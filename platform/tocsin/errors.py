@@ -29,7 +29,7 @@ class TocsinError(Exception):
 
 
 class ScheduleError(TocsinError, ValueError):
-    """A schedule that cannot be accepted. `field` names the part (`hour`, `timeZone`, `cron`, `every` ...)."""
+    """A schedule that cannot be accepted. `field` names the part: `hour`, `timeZone`, `cron`, `every`."""
 
     def __init__(self, *, code: str, field: str, detail: str, fix: str) -> None:
         super().__init__(f"{field}: {detail}; {fix}")
@@ -44,7 +44,9 @@ class ConflictError(TocsinError):
 
     code = "conflict"
 
-    def __init__(self, detail: str, *, code: str = "conflict", fix: str = "read the current state and try again") -> None:
+    def __init__(
+        self, detail: str, *, code: str = "conflict", fix: str = "read the current state and try again"
+    ) -> None:
         super().__init__(detail)
         self.code = code
         self.fix = fix

@@ -1,0 +1,121 @@
+"""The task of a job: exactly one kind of work."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from tocsin.model.duration import Document
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")  # RFC 9110, 5.6.2
+_STATUS = re.compile(r"[1-5]xx|[1-5]\d\d")
+# Set by the runner on every request; a job may not say otherwise (docs/api.md, "What the target receives").
+RESERVED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "idempotency-key"})
+
+
+class HttpTask(Document):
+    """An HTTP call. Success is an expected status within the job's timeout."""
+
+    url: str = Field(
+        max_length=2083,
+        description="Absolute http or https URL.",
+        examples=["https://billing.internal/close"],
+    )
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field("POST")
+    headers: dict[str, str] = Field(default_factory=dict, max_length=64, description="Request headers.")
+    body: str | None = Field(None, max_length=262_144, description="Request body as text.")
+    json_body: JsonValue = Field(
+        None, alias="json", description="Request body as JSON; sets the content type."
+    )
+    expect_status: tuple[str, ...] = Field(
+        ("2xx",), min_length=1, max_length=50, description="Statuses that mean success: `200`, `2xx`."
+    )
+
+    @field_validator("expect_status", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        items = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(str(item).lower() for item in items)
+
+    @field_validator("expect_status")
+    @classmethod
+    def _known_status(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for item in value:
+            if not _STATUS.fullmatch(item):
+                raise PydanticCustomError(
+                    "http_expect_status", "{item} is not a status", {"item": item, "fix": "write 200 or 2xx"}
+                )
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _absolute(cls, url: str) -> str:
+        fix = "give an absolute URL such as https://host/path"
+        try:
+            parts = urlsplit(url)
+            _ = parts.port
+        except ValueError:
+            raise PydanticCustomError("http_url", "the URL cannot be read", {"fix": fix}) from None
+        if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\x00-\x1f]", url):
+            raise PydanticCustomError(
+                "http_url", "the URL is not an absolute http or https URL", {"fix": fix}
+            )
+        if parts.username or parts.password:
+            raise PydanticCustomError(
+                "http_url_credentials",
+                "the URL carries credentials",
+                {"fix": "send them in an Authorization header"},
+            )
+        return url
+
+    @field_validator("headers")
+    @classmethod
+    def _sendable(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, text in headers.items():
+            if not _TOKEN.fullmatch(name) or len(text) > 8192 or re.search(r"[^\t\x20-\x7e\x80-\xff]", text):
+                raise PydanticCustomError(
+                    "http_header",
+                    "header {name} cannot be sent",
+                    {"name": name[:80], "fix": "use the characters of RFC 9110"},
+                )
+            if name.lower() in RESERVED_HEADERS:
+                raise PydanticCustomError(
+                    "http_header_reserved",
+                    "header {name} is set by tocsin",
+                    {"name": name, "fix": f"remove {name}"},
+                )
+        return headers
+
+    @model_validator(mode="after")
+    def _one_body(self) -> HttpTask:
+        if self.body is not None and self.json_body is not None:
+            raise PydanticCustomError(
+                "http_two_bodies", "body and json are both given", {"fix": "keep one of body and json"}
+            )
+        return self
+
+
+class Task(Document):
+    """Exactly one key, the kind of the task."""
+
+    http: HttpTask
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_kind(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or len(value) != 1 or "http" not in value:
+            given = ", ".join(map(str, value))[:80] if isinstance(value, dict) else type(value).__name__
+            raise PydanticCustomError(
+                "task_kind",
+                "a task has exactly one kind, and this version runs http (given: {given})",
+                {"given": given or "nothing", "fix": "write task: {http: {url: …}}"},
+            )
+        return value
+
+    @property
+    def kind(self) -> str:
+        return "http"

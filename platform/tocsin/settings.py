@@ -1,0 +1,103 @@
+"""Every setting of every tocsin process, read from `TOCSIN_*` environment variables and checked at start.
+
+Durations are in seconds unless the name says otherwise. `docs/settings.md` is generated from this module.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tocsin.errors import InvalidError, Problem
+from tocsin.store.shards import ShardMap, parse_shards
+
+
+class Settings(BaseSettings):
+    """The settings of one process; construct with keyword arguments in tests, `load()` elsewhere."""
+
+    model_config = SettingsConfigDict(env_prefix="TOCSIN_", extra="ignore", frozen=True)
+
+    database_url: str = Field(
+        "postgresql://localhost/tocsin",
+        description="Postgres shards: one URL, or ranges of partitions as `0-511=URL,512-1023=URL`.",
+    )
+    broker_url: str = Field(
+        "amqp://guest:guest@127.0.0.1:5672//",
+        description="Celery broker; several separated by `;` fail over.",
+    )
+    api_url: str = Field("http://127.0.0.1:7420", description="Where the CLI finds the API.")
+    namespace: str = Field("default", description="Namespace of jobs created without a token.")
+
+    retention_days: int = Field(30, ge=1, le=3650, description="Days of run history kept.")
+    days_ahead: int = Field(7, ge=2, le=60, description="Day partitions of runs made ahead of time.")
+
+    look_ahead: float = Field(
+        5.0, gt=0, le=60, description="How far a node reads triggers ahead of their time."
+    )
+    poll_interval: float = Field(1.0, gt=0, le=10, description="Time between two look-ahead reads of a node.")
+    fire_batch: int = Field(2000, ge=1, le=50_000, description="Triggers fired in one transaction at most.")
+    recovery_rate: int = Field(
+        2000, ge=1, description="Late triggers a node fires a second while it catches up after an outage."
+    )
+    node_lease: float = Field(
+        4.0, ge=0.5, le=60, description="Lease of a node on its partitions (Postgres coordinator)."
+    )
+    confirm_timeout: float = Field(
+        10.0, gt=0, le=300, description="Wait for a broker confirm before a message is published again."
+    )
+    publish_window: int = Field(1000, ge=1, le=65_535, description="Messages in flight without a confirm.")
+    republish_after: float = Field(
+        300.0, ge=1, description="A run that no worker has claimed for this long is published again."
+    )
+    reap_interval: float = Field(2.0, gt=0, le=60, description="Time between two looks for expired leases.")
+
+    run_lease: float = Field(
+        30.0, ge=1, le=3600, description="Lease of an attempt; without a heartbeat it is lost after this."
+    )
+    heartbeat_interval: float = Field(
+        10.0, gt=0, le=600, description="Time between two heartbeats of a worker."
+    )
+    worker_slots: int = Field(
+        500, ge=1, le=20_000, description="Runs that one worker process executes at once."
+    )
+    claim_batch: int = Field(
+        200, ge=1, le=5000, description="Runs claimed or finished in one statement at most."
+    )
+    drain_timeout: float = Field(
+        25.0, ge=0, description="Time that a stopping worker gives its runs to finish."
+    )
+    output_limit: int = Field(262_144, ge=0, le=16_777_216, description="Bytes of a run's output kept.")
+    body_limit: int = Field(1_048_576, ge=1024, description="Bytes of a request body that the API accepts.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if self.heartbeat_interval * 2 > self.run_lease:
+            raise ValueError("TOCSIN_HEARTBEAT_INTERVAL must be at most half of TOCSIN_RUN_LEASE")
+        _ = self.shards
+        return self
+
+    @cached_property
+    def shards(self) -> ShardMap:
+        """Which database holds which partitions."""
+        return parse_shards(self.database_url)
+
+
+def load(**overrides: object) -> Settings:
+    """The settings of this process. Raises InvalidError that names each variable and says what to change."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise InvalidError([_problem(e) for e in error.errors()]) from None
+
+
+def _problem(error: object) -> Problem:
+    assert isinstance(error, dict)
+    name = "TOCSIN_" + "_".join(str(part) for part in error["loc"]).upper() if error["loc"] else "TOCSIN_*"
+    return Problem(
+        pointer=name,
+        code="setting",
+        detail=str(error["msg"]),
+        fix=f"set {name} as docs/settings.md describes",
+    )

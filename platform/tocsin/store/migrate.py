@@ -1,0 +1,69 @@
+"""`tocsin db upgrade`: the migrations of one shard, the partition rows of its range, the day partitions.
+
+Several processes may upgrade at once: an advisory lock lets one work and the others find nothing to do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.pool import NullPool
+
+from tocsin.ids import PARTITIONS
+from tocsin.store import days
+from tocsin.store.shards import libpq_url
+
+_LOCK = 0x70C51
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def head() -> str:
+    """The newest revision that this version of the program knows."""
+    revision = ScriptDirectory.from_config(_config()).get_current_head()
+    assert revision is not None
+    return revision
+
+
+def current(connection: Connection) -> str | None:
+    """The revision of this database, or None when it has never been upgraded."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade(
+    url: str, *, first: int = 0, last: int = PARTITIONS - 1, days_back: int = 1, days_ahead: int = 7
+) -> None:
+    """Bring one shard, which holds partitions `first` to `last`, to the newest schema. Safe to repeat."""
+    engine = create_engine(
+        libpq_url(url).replace("postgresql://", "postgresql+psycopg://", 1), poolclass=NullPool
+    )
+    with engine.connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOCK})
+        connection.commit()
+        try:
+            command.upgrade(_config(connection), "head")
+            connection.execute(
+                text(
+                    "INSERT INTO partitions (partition_id) "
+                    "SELECT generate_series(CAST(:first AS int), CAST(:last AS int)) "
+                    "ON CONFLICT DO NOTHING"
+                ),
+                {"first": first, "last": last},
+            )
+            days.make_ahead(connection, back=days_back, ahead=days_ahead)
+            connection.commit()
+        finally:
+            connection.rollback()
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LOCK})
+            connection.commit()
+    engine.dispose()
