@@ -1,0 +1,122 @@
+"""Fixtures on real services. A missing service is a failure, never a skip: run `make services`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.databases import TEMPLATE, Databases
+from support.rabbitmq import MissingServiceError, RabbitNode
+from support.receiver import Receiver
+from support.session import Leftover, Session
+from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
+
+_SESSION = Session()
+_LEFT: list[Leftover] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Mark what this process starts; with xdist the workers start things, not the controller."""
+    if not config.getoption("numprocesses", None) and not config.option.collectonly:
+        _SESSION.begin()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """After the last finalizer: a process that is left fails the session."""
+    _LEFT.extend(_SESSION.end())
+    if _LEFT:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the processes that were left."""
+    if _LEFT:
+        terminalreporter.section("processes left by the tests (ended now)", red=True)
+        for leftover in _LEFT:
+            terminalreporter.line(str(leftover))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[EmbeddedPostgres]:
+    """One PostgreSQL for the session, without fsync."""
+    settings = {"fsync": False, "full_page_writes": False, "max_connections": 300}
+    try:
+        server = EmbeddedPostgres(settings=settings).start()
+    except EmbeddedServerError as error:
+        pytest.fail(f"PostgreSQL did not start: {error}", pytrace=False)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def databases(postgres_server: EmbeddedPostgres) -> Databases:
+    """Creates and drops databases on the session's server."""
+    return Databases(postgres_server)
+
+
+@pytest.fixture(scope="session")
+def template_database(databases: Databases) -> str:
+    """The name of a database with the newest schema; nobody connects to it, it is only copied."""
+    from tocsin.store.migrate import upgrade  # not needed by tests that use no migrated database
+
+    databases.make_template(upgrade)
+    return TEMPLATE
+
+
+@pytest.fixture
+def new_database(databases: Databases, request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """Makes one more database: `new_database()` is migrated, `new_database(migrated=False)` empty."""
+    names: list[str] = []
+
+    def create(*, migrated: bool = True) -> str:
+        template = request.getfixturevalue("template_database") if migrated else "template1"
+        names.append(databases.create(template=template))
+        return databases.server.url_of(names[-1])
+
+    yield create
+    for name in names:
+        databases.drop(name)
+
+
+@pytest.fixture
+def database_url(new_database: Callable[..., str]) -> str:
+    """The SQLAlchemy URL of a fresh, migrated database; `support.databases.libpq` makes it a libpq URL."""
+    return new_database()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNode]:
+    """One RabbitMQ node for the session. A test that kills or restarts it uses a node of its own."""
+    try:
+        node = RabbitNode(tmp_path_factory.mktemp("rabbitmq"))
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(rabbitmq_node: RabbitNode) -> str:
+    """The URL of the session's RabbitMQ; queues are shared by all tests, so give them names of your own."""
+    return rabbitmq_node.url
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The URL of the session's Redis-compatible broker."""
+    try:
+        broker = EmbeddedBroker().start()
+    except EmbeddedServerError as error:
+        pytest.fail(f"the broker did not start: {error}", pytrace=False)
+    yield broker.url
+    broker.stop()
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[Receiver]:
+    """An HTTP receiver in a process of its own, with an empty log."""
+    with Receiver(tmp_path / "receiver.jsonl") as running:
+        yield running

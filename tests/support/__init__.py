@@ -1,0 +1,1 @@
+"""Helpers for tests on real services. `tests/` is on the path: import them as `support.<module>`."""

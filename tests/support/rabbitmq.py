@@ -1,0 +1,151 @@
+"""Private RabbitMQ nodes on the loopback interface, each with its own name, ports, directories, cookie and
+epmd.
+
+Protocol: `start()` runs the server in the foreground (the script replaces itself with the Erlang VM, so the
+pid is the node's) and waits for the line that the node prints when its start is complete. epmd runs as a
+child of its own on a private port, bound to loopback, and ends with the node: none is left behind and none
+of the machine's is used. The system's own configuration and cookie are not read. Any user can run it, root
+included.
+
+Weakness: the ports are chosen before they are bound.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from support.processes import Process
+from tocsin.embedded.supervised import free_port
+
+_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+_START_SECONDS = 90.0
+_CTL_SECONDS = 60.0
+
+
+class MissingServiceError(Exception):
+    """A system service that the tests need is not installed."""
+
+
+class RabbitNode:
+    """One node; its data stays over `stop`, `kill` and `start` until the directory is removed."""
+
+    def __init__(self, directory: Path) -> None:
+        if not _SERVER.exists():
+            raise MissingServiceError("RabbitMQ is not installed; run: make services")
+        self.directory = directory
+        self.name = f"tocsin-{secrets.token_hex(4)}@localhost"
+        self.port = free_port()
+        self._epmd_port = free_port()
+        self._dist_port = free_port()
+        self._process: Process | None = None
+        self._epmd: Process | None = None
+        self._write_files()
+
+    @property
+    def url(self) -> str:
+        """The URL of the default virtual host."""
+        return self.url_of("/")
+
+    def url_of(self, vhost: str) -> str:
+        """The URL of a virtual host."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/{vhost}"
+
+    @property
+    def process(self) -> Process:
+        """The running node, for signals and output."""
+        assert self._process is not None, "the node is not started"
+        return self._process
+
+    def start(self) -> Self:
+        """Start the node and wait until it accepts connections."""
+        if self._epmd is None:
+            command = ["epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1"]
+            self._epmd = Process(command, env=self._environment(), name="epmd")
+        self._process = Process([_SERVER], env=self._environment(), cwd=self.directory, name=self.name)
+        self._process.wait_for_line("Server startup complete", timeout=_START_SECONDS)
+        return self
+
+    def stop(self) -> None:
+        """Stop the node in an orderly way, then its epmd."""
+        for process in (self._process, self._epmd):
+            if process is not None:
+                process.stop(timeout=30.0)
+        self._process = self._epmd = None
+
+    def kill(self) -> None:
+        """SIGKILL the node; `start` brings it back with what it had written."""
+        self.process.kill()
+
+    def restart(self) -> None:
+        """Stop in an orderly way and start again, same name, port and data."""
+        self.process.terminate()
+        self.start()
+
+    def ctl(self, *arguments: str) -> str:
+        """Run rabbitmqctl on this node; about a second a call."""
+        result = subprocess.run(
+            [_SERVER.with_name("rabbitmqctl"), "--quiet", "--node", self.name, *arguments],
+            env={**os.environ, **self._environment()},
+            capture_output=True,
+            text=True,
+            timeout=_CTL_SECONDS,
+            check=False,
+        )
+        assert result.returncode == 0, f"rabbitmqctl {arguments}: {result.stdout}{result.stderr}"
+        return result.stdout
+
+    def remove(self) -> None:
+        """Stop the node and delete its data."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def _write_files(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lines = [
+            f"listeners.tcp.1 = 127.0.0.1:{self.port}",
+            "log.console = true",
+            "log.console.level = info",
+            "log.file = false",
+            "disk_free_limit.absolute = 50MB",
+        ]
+        (self.directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
+        (self.directory / "enabled_plugins").write_text("[].\n")
+        (self.directory / "env.conf").write_text("")
+        cookie = self.directory / ".erlang.cookie"
+        cookie.write_text(secrets.token_hex(16))
+        cookie.chmod(0o400)
+
+    def _environment(self) -> dict[str, str]:
+        place = self.directory
+        return {
+            "HOME": str(place),
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RUNNING_UNDER_SYSTEMD": "true",  # makes the start script replace itself with the VM
+            "RABBITMQ_NODENAME": self.name,
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self._dist_port),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_CONF_ENV_FILE": str(place / "env.conf"),
+            "RABBITMQ_CONFIG_FILE": str(place / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(place / "advanced.config"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(place / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(place / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(place / "log"),
+            "RABBITMQ_GENERATED_CONFIG_DIR": str(place / "generated"),
+            "RABBITMQ_PID_FILE": str(place / "node.pid"),
+        }
