@@ -26,7 +26,7 @@ def _parse_schedule(value: Any) -> Any:
         return schedules.parse(value)
     except ScheduleError as error:
         raise PydanticCustomError(
-            error.code,  # type: ignore[arg-type]
+            error.code,
             "{detail}",
             {"detail": error.detail, "fix": error.fix, "field": error.field},
         ) from None

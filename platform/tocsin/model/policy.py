@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 
 from tocsin import schedules
 from tocsin.model.job import CatchUpPolicy, RetryPolicy
-from tocsin.model.status import CatchUp, Reason
+from tocsin.model.status import CatchUp, Overlap, Reason
 
 # A request timeout, "too early", rate limiting and server faults pass; other client errors repeat themselves.
 RETRIED_STATUSES = frozenset({408, 425, 429})
@@ -84,31 +85,90 @@ class CatchUpDecision:
     gap: Gap | None = None
 
 
-COUNT_LIMIT = 10_000
+COUNT_LIMIT = 10_000  # nominal times counted in one gap; a longer one is told as "at least"
+
+
+class Admission(Enum):
+    """What the overlap policy says of a run that is due."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    OVERLAP = "overlap"
+    QUEUE_FULL = "queue_full"
 
 
 def decide_catch_up(
-    schedule: schedules.Schedule, policy: CatchUpPolicy, nominal: datetime, now: datetime
+    schedule: schedules.Schedule,
+    policy: CatchUpPolicy,
+    nominal: datetime,
+    now: datetime,
+    retention: timedelta = timedelta(days=30),
 ) -> CatchUpDecision:
     """What becomes of the nominal time `nominal`, due at `now`, and of those after it that are due too.
 
     An outage is missed time only when its oldest nominal time is older than the window: until then every
     nominal time runs. Beyond it, `all` still runs each one, `latest` the last of them, `none` none; what is
-    dropped comes back as one gap.
+    dropped comes back as one gap. Whatever the mode, a nominal time past the retention of runs is dropped:
+    the history could not hold it.
     """
     following = schedules.next_after(schedule, nominal)
-    if policy.mode is CatchUp.ALL or now - nominal <= timedelta(seconds=policy.window_sec):
+    if now - nominal <= timedelta(seconds=policy.window_sec):
         return CatchUpDecision(fire=nominal, next=following)
     latest = schedules.latest_at_or_before(schedule, now, nominal) or nominal
-    future = schedules.next_after(schedule, now)
-    if policy.mode is CatchUp.NONE:
-        return CatchUpDecision(fire=None, next=future, gap=_gap(schedule, nominal, latest))
-    if latest == nominal:
+    horizon = now - retention
+    if policy.mode is CatchUp.NONE or latest < horizon:
+        return CatchUpDecision(
+            fire=None, next=schedules.next_after(schedule, now), gap=_gap(schedule, nominal, latest)
+        )
+    if policy.mode is CatchUp.ALL:
+        if nominal >= horizon:
+            return CatchUpDecision(fire=nominal, next=following)
+        keep = schedules.next_after(schedule, horizon)
+    else:
+        keep = latest
+    if keep is None or keep == nominal:
         return CatchUpDecision(fire=nominal, next=following)
-    before = schedules.latest_at_or_before(schedule, latest - timedelta(microseconds=1), nominal) or nominal
-    return CatchUpDecision(fire=latest, next=future, gap=_gap(schedule, nominal, before))
+    before = schedules.latest_at_or_before(schedule, keep - timedelta(microseconds=1), nominal) or nominal
+    return CatchUpDecision(
+        fire=keep, next=schedules.next_after(schedule, keep), gap=_gap(schedule, nominal, before)
+    )
 
 
 def _gap(schedule: schedules.Schedule, first: datetime, last: datetime) -> Gap:
     count, capped = schedules.count_between(schedule, first, last, COUNT_LIMIT)
     return Gap(first=first, last=last, count=count + 1, at_least=capped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A job's overlap policy: at most `max_running` at once; under `queue`, `queue_limit` may wait."""
+
+    overlap: Overlap
+    max_running: int
+    queue_limit: int
+
+
+def admit(limit: Limit, active: int, waiting: int, candidates: list[bool]) -> list[Admission]:
+    """Decide for each candidate run of one job, in the order of their nominal times.
+
+    A candidate is True when it waits already (a released run), False when it is new. `active` counts runs
+    that hold a place, `waiting` those that wait, the released candidates among them. A new run never
+    overtakes one that waits.
+    """
+    decisions = []
+    for waits in candidates:
+        behind = waiting > 0 and not waits
+        if active < limit.max_running and not behind:
+            active += 1
+            waiting -= waits
+            decisions.append(Admission.QUEUED)
+        elif waits:
+            decisions.append(Admission.WAITING)
+        elif limit.overlap is Overlap.SKIP:
+            decisions.append(Admission.OVERLAP)
+        elif waiting < limit.queue_limit:
+            waiting += 1
+            decisions.append(Admission.WAITING)
+        else:
+            decisions.append(Admission.QUEUE_FULL)
+    return decisions

@@ -15,6 +15,8 @@ from sqlalchemy import Connection, text
 from tocsin.store.schema import DAILY
 
 _FILLFACTOR = {"runs": 70}
+# Two processes that attach partitions at once would wait for each other's locks in turn.
+LOCK_SQL = "SELECT pg_advisory_xact_lock(hashtext('tocsin days'))"
 
 
 def day_of(instant: datetime) -> date:
@@ -26,6 +28,16 @@ def _name(table: str, day: date) -> str:
     return f"{table}_{day:%Y%m%d}"
 
 
+def create_statements(day: date) -> list[str]:
+    """The statements that make the partitions of one day; harmless when they exist."""
+    bounds = f"FROM ('{day} 00:00+00') TO ('{day + timedelta(days=1)} 00:00+00')"
+    return [
+        f"CREATE TABLE IF NOT EXISTS {_name(table.name, day)} PARTITION OF {table.name} FOR VALUES {bounds}"
+        + (f" WITH (fillfactor = {_FILLFACTOR[table.name]})" if table.name in _FILLFACTOR else "")
+        for table in DAILY
+    ]
+
+
 def ensure(connection: Connection, wanted: Iterable[date]) -> list[date]:
     """Make the partitions of these days where they are missing; returns the days that were new.
 
@@ -34,17 +46,11 @@ def ensure(connection: Connection, wanted: Iterable[date]) -> list[date]:
     missing = sorted(set(wanted) - existing(connection))
     if not missing:
         return []
-    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('tocsin days'))"))
+    connection.execute(text(LOCK_SQL))
     missing = sorted(set(missing) - existing(connection))
     for day in missing:
-        for table in DAILY:
-            options = f" WITH (fillfactor = {_FILLFACTOR[table.name]})" if table.name in _FILLFACTOR else ""
-            connection.execute(
-                text(
-                    f"CREATE TABLE IF NOT EXISTS {_name(table.name, day)} PARTITION OF {table.name} "
-                    f"FOR VALUES FROM ('{day} 00:00+00') TO ('{day + timedelta(days=1)} 00:00+00'){options}"
-                )
-            )
+        for statement in create_statements(day):
+            connection.execute(text(statement))
     return missing
 
 

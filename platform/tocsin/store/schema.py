@@ -9,6 +9,8 @@ are not HOT; the fillfactor and the day partitions keep the dead rows near and s
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -32,7 +34,7 @@ _NOW = text("clock_timestamp()")
 LIVE_SQL = "status IN ('scheduled', 'waiting', 'queued', 'running')"
 
 
-def _key() -> tuple[Column[int], Column[object]]:
+def _key() -> tuple[Column[Any], Column[Any]]:
     return Column("partition_id", SmallInteger, nullable=False), Column(
         "job_id", UUID(as_uuid=True), nullable=False
     )
@@ -101,7 +103,7 @@ triggers = Table(
 )
 
 
-def _run_key() -> tuple[Column[object], ...]:
+def _run_key() -> tuple[Column[Any], ...]:
     return (*_key(), Column("scheduled_at", Instant, nullable=False))
 
 

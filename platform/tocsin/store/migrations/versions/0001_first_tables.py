@@ -189,6 +189,20 @@ STATEMENTS = (
         PRIMARY KEY (worker_id)
     )
     """,
+    # The same formula as tocsin.schedules.jitter_for.
+    """
+    CREATE FUNCTION jitter_of(job_id uuid, nominal timestamptz, jitter_us bigint) RETURNS interval
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+        SELECT make_interval(secs => 0) + (
+            jitter_us * (
+                'x' || substr(
+                    md5(job_id::text || chr(58) || (extract(epoch FROM nominal) * 1000000)::bigint::text),
+                    1, 8
+                )
+            )::bit(32)::bigint / 4294967296
+        ) * interval '1 microsecond'
+    $$
+    """,
 )
 
 
