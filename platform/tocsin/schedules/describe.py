@@ -32,7 +32,7 @@ def describe(schedule: Schedule) -> str:
             days = _days(table)
             words = f"{_times(table)}{' ' + days if days else ''}, {schedule.time_zone}"
         case EverySchedule():
-            words = f"every {_span(schedule.interval)}"
+            words = f"every {_count(schedule.interval).removeprefix('1 ')}"
             if schedule.anchor != EPOCH:
                 words += f", counted from {instant_text(schedule.anchor)}"
         case AtSchedule():
@@ -42,15 +42,15 @@ def describe(schedule: Schedule) -> str:
     if schedule.end is not None:
         words += f", until {instant_text(schedule.end)}"
     if schedule.jitter:
-        words += f", each run up to {_span(schedule.jitter)} later"
+        words += f", each run up to {_count(schedule.jitter)} later"
     return words
 
 
-def _span(span: timedelta) -> str:
+def _count(span: timedelta) -> str:
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
         count, rest = divmod(span, timedelta(seconds=size))
         if count and not rest:
-            return unit if count == 1 else f"{count} {unit}s"
+            return f"{count} {unit}{'' if count == 1 else 's'}"
     return duration_text(span)
 
 

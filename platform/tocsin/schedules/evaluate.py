@@ -39,11 +39,7 @@ def next_after(schedule: Schedule, instant: datetime) -> datetime | None:
         found = to_micros(schedule.instant)
         if found <= micros:
             return None
-    if found >= (LAST_SECOND + 1) * 1_000_000 or (
-        schedule.end is not None and found > to_micros(schedule.end)
-    ):
-        return None
-    return from_micros(found)
+    return None if found > _last_micros(schedule) else from_micros(found)
 
 
 def _next_cron(schedule: CronSchedule, second: int) -> int | None:
@@ -56,12 +52,20 @@ def _next_cron(schedule: CronSchedule, second: int) -> int | None:
     return found
 
 
+def _last_micros(schedule: Schedule) -> int:
+    last = LAST_SECOND * 1_000_000 + 999_999
+    return last if schedule.end is None else to_micros(schedule.end)
+
+
 def preview(schedule: Schedule, start: datetime, count: int) -> list[datetime]:
     """The first `count` nominal times strictly after `start`; fewer if the schedule ends."""
     fires: list[datetime] = []
-    at: datetime | None = start
-    while len(fires) < count and (at := next_after(schedule, at)) is not None:
-        fires.append(at)
+    while len(fires) < count:
+        found = next_after(schedule, start)
+        if found is None:
+            break
+        fires.append(found)
+        start = found
     return fires
 
 

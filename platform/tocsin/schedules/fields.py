@@ -92,7 +92,7 @@ def parse_field(kind: FieldKind, text: str) -> Field:
 
 
 def _nth(kind: FieldKind, day: str, week: str) -> tuple[int, int]:
-    number = int(week[:4])
+    number = int(week)
     if not 1 <= number <= 5:
         raise ScheduleError(
             code="cron_field_range",
@@ -137,13 +137,10 @@ def _mask(kind: FieldKind, low: int, high: int, step: int) -> int:
 
 def _value(kind: FieldKind, text: str) -> int:
     if text.isdigit():
-        value = int(text[:6])
+        value = int(text)
         if not kind.low <= value <= kind.high:
-            hint = (
-                "0 for midnight"
-                if kind is HOUR and value == 24
-                else f"a value from {kind.low} to {kind.high}"
-            )
+            midnight = kind is HOUR and value == 24
+            hint = "0 for midnight" if midnight else f"a value from {kind.low} to {kind.high}"
             raise ScheduleError(
                 code="cron_field_range",
                 field=kind.name,
@@ -166,7 +163,7 @@ def _value(kind: FieldKind, text: str) -> int:
 
 
 def _step(kind: FieldKind, item: str, text: str | None) -> int:
-    step = 1 if text is None else int(text[:9])
+    step = 1 if text is None else int(text)
     if step == 0:
         raise ScheduleError(
             code="cron_step",
@@ -179,11 +176,13 @@ def _step(kind: FieldKind, item: str, text: str | None) -> int:
 
 def _check_step(kind: FieldKind, item: str, low: str, high: str | None, step: int, span: int) -> None:
     if low != "*" and high is None:
+        value = _value(kind, low)
+        only = value + step > kind.star_high
         raise ScheduleError(
             code="cron_step",
             field=kind.name,
             detail=f"`{item}` has a start but no end",
-            fix=f"write `{low}-{kind.star_high}/{step}`",
+            fix=f"write `{value}`" if only else f"write `{value}-{kind.star_high}/{step}`",
         )
     if span >= 0 and step > max(span, 1):
         first = kind.low if low == "*" else low
@@ -197,14 +196,18 @@ def _check_step(kind: FieldKind, item: str, low: str, high: str | None, step: in
         )
 
 
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}-{high}"
+
+
 def _refuse_reversed(kind: FieldKind, item: str, low: int, high: int, step: int) -> None:
     size = kind.star_high - kind.low + 1
-    count = (high - low) % size // step + 1
     if kind is DAY_OF_WEEK and high == 0 and step == 1:
         fix = f"write `{low}-7`: 7 is Sunday too"
-    elif step == 1:
-        fix = f"write `{low}-{kind.star_high},{kind.low}-{high}`"
+    elif step == 1 and low <= kind.star_high:
+        fix = f"write `{_range(low, kind.star_high)},{_range(kind.low, high)}`"
     else:
+        count = (high - low) % size // step + 1
         values = [(low - kind.low + n * step) % size + kind.low for n in range(count)]
         fix = f"write `{','.join(map(str, values))}`"
     raise ScheduleError(

@@ -26,7 +26,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
         re.compile(r"rate\(.*", re.S),
         "cron_dialect",
         "this is an EventBridge rate",
-        "write `every: 15m` with the wanted interval",
+        "write `{every}`",
     ),
     (
         re.compile(r"cron\(.*", re.S),
@@ -44,7 +44,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
         re.compile(r"(datetime\.)?timedelta\(.*", re.S),
         "cron_dialect",
         "this is a Python timedelta",
-        "write `every: 15m` with the wanted interval",
+        "write `{every}`",
     ),
     (
         re.compile(r"solar\(.*", re.S),
@@ -68,7 +68,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
         re.compile(r"[0-9.]+|[(0-9][0-9 +*/().-]*[*+/(-][0-9 +*/().-]*(?<=[0-9)])", re.S),
         "cron_dialect",
         "this is a number, not a schedule",
-        "write `every: 60s` for an interval in seconds",
+        "write `{every}` for an interval",
     ),
 )
 
@@ -92,11 +92,13 @@ def refuse_foreign_text(text: str) -> None:
         )
     fields = text.split()
     for pattern, code, what, fix in _TEXTS:
-        # Five or six plain fields can look like arithmetic (`1 2 3 4 5`), so words decide first.
-        if len(fields) in (5, 6) and pattern is _TEXTS[-1][0]:
+        # Five to seven plain fields can look like arithmetic (`0 0 1 * 5`).
+        if len(fields) in (5, 6, 7) and pattern is _TEXTS[-1][0]:
             continue
         if pattern.fullmatch(text):
-            raise ScheduleError(code=code, field="cron", detail=what, fix=fix)
+            raise ScheduleError(
+                code=code, field="cron", detail=what, fix=fix.replace("{every}", _every(text))
+            )
     if len(fields) == 7:
         raise ScheduleError(
             code="cron_fields",
@@ -104,6 +106,19 @@ def refuse_foreign_text(text: str) -> None:
             detail="seven fields: a year field is not known",
             fix="remove the last field and bound the schedule with `start` and `end`",
         )
+
+
+_PLAIN_INTERVAL = re.compile(r"(?:rate\(([0-9]{1,6}) (second|minute|hour)s?\)|([0-9]{1,6}))")
+_PLAIN_TIMEDELTA = re.compile(r"(?:datetime\.)?timedelta\((second|minute|hour)s=([0-9]{1,6})\)")
+
+
+def _every(text: str) -> str:
+    """The interval of a plain `rate(15 minutes)`, `timedelta(minutes=5)` or number, else an example."""
+    if found := _PLAIN_INTERVAL.fullmatch(text):
+        return f"every: {found[1] or found[3]}{(found[2] or 's')[0]}"
+    if found := _PLAIN_TIMEDELTA.fullmatch(text):
+        return f"every: {found[2]}{found[1][0]}"
+    return "every: 15m"
 
 
 def refuse_alias(text: str, known: tuple[str, ...]) -> None:
@@ -128,7 +143,7 @@ _LAST_FIRST = re.compile(r"l([0-7])")
 
 
 def refuse_foreign_item(field: str, item: str, high: int) -> None:
-    """Raise ScheduleError if one item of a field is another dialect's; `high` is the field's largest value."""
+    """Raise ScheduleError if an item is another dialect's; `high` is the largest value of the field."""
     detail = fix = ""
     if "?" in item:
         detail, fix = "`?` is Quartz's word for any day", f"write `*`, and {_SUNDAY}"

@@ -85,7 +85,7 @@ class CronSchedule(CommonSchedule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EverySchedule(CommonSchedule):
-    """The instants anchor + n * interval for every whole n, negative ones too; elapsed time, no clock change."""
+    """The instants anchor + n * interval for every whole n, negative ones too, in elapsed time."""
 
     kind: ClassVar[Literal["every"]] = "every"
     interval: timedelta

@@ -25,7 +25,8 @@ MIN_EVERY = timedelta(seconds=1)
 MAX_EVERY = timedelta(days=366)
 MAX_JITTER = timedelta(hours=1)
 KEYS = (
-    "cron", "every", "everySec", "at", "anchor", "timeZone", "gap", "fold", "start", "end", "jitter", "jitterSec",
+    "cron", "every", "everySec", "at", "anchor", "timeZone", "gap", "fold", "start", "end", "jitter",
+    "jitterSec",
 )  # fmt: skip
 _EVERY = re.compile(r"@?every[ \t]+([^ \t]+)")
 _AT = re.compile(r"at[ \t]+(.+)")

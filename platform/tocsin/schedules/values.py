@@ -112,7 +112,7 @@ def duration_text(span: timedelta) -> str:
 
 
 def wall_or_instant(field: str, value: object) -> datetime:
-    """A datetime from RFC 3339 text or a datetime, still naive if no offset was given. Raises ScheduleError."""
+    """A datetime from RFC 3339 text or a datetime; naive if no offset was given. Raises ScheduleError."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, date) or not isinstance(value, str):
