@@ -5,23 +5,17 @@ A document may say `timeoutSec: 1200` or `timeout: 20m`; both at once is an erro
 
 from __future__ import annotations
 
-import re
+from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)")
-_WHOLE = re.compile(r"(?:\d{1,12}(?:\.\d{1,6})?(?:ms|s|m|h|d))+")
+from tocsin.errors import ScheduleError
+from tocsin.schedules import values
 
-
-def parse_duration(text: str) -> float:
-    """Seconds in `90s`, `1h30m`, `250ms`. Raises ValueError for anything else."""
-    if len(text) > 64 or not _WHOLE.fullmatch(text):
-        raise ValueError(f"{text[:40]!r} is not a duration")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+_LONGEST = timedelta(days=36_500)
 
 
 def _plain(seconds: float) -> float | int:
@@ -69,16 +63,17 @@ class Document(BaseModel):
         return value
 
 
-def _seconds(name: str, raw: object) -> float | None:
+def _seconds(name: str, raw: object) -> float | int | None:
     if raw is None:
         return None
-    if isinstance(raw, str):
-        try:
-            return parse_duration(raw.strip())
-        except ValueError:
-            pass
-    raise PydanticCustomError(
-        "duration_syntax",
-        "{raw} is not a duration",
-        {"raw": repr(raw)[:60], "fix": f"write {name} with a unit, such as 30s, 5m or 1h30m", "at": name},
-    )
+    try:
+        if not isinstance(raw, str):
+            raise values.wrong_type(name, raw, f"{name} with a unit, such as 30s, 5m or 1h30m")
+        span = values.duration(name, raw.strip(), low=timedelta(0), high=_LONGEST)
+    except ScheduleError as error:
+        raise PydanticCustomError(
+            error.code,
+            "{detail}",
+            {"detail": error.detail, "fix": error.fix, "at": name},
+        ) from None
+    return values.seconds_number(span)
