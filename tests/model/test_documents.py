@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from tocsin.errors import InvalidError
 from tocsin.model.job import JobDocument
 from tocsin.settings import load
+from tocsin.settings_page import render
 from tocsin.store.shards import parse_shards
 
 HTTP = {"http": {"url": "https://example.org/run"}}
@@ -110,3 +112,9 @@ def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_heartbeats_must_fit_into_the_lease() -> None:
     with pytest.raises(InvalidError, match="TOCSIN_HEARTBEAT_INTERVAL"):
         load(heartbeat_interval=20, run_lease=30)
+
+
+def test_the_settings_page_is_current() -> None:
+    """Red when a setting changed: run `python -m tocsin.settings_page > docs/settings.md`."""
+    page = Path(__file__).parents[2] / "docs/settings.md"
+    assert page.read_text(encoding="utf-8") == render()
