@@ -1,4 +1,4 @@
-"""Writes `docs/settings.md` from the settings themselves: `python -m tocsin.settings_page > docs/settings.md`."""
+"""Writes the page of settings: `python -m tocsin.settings_page > docs/settings.md`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tocsin.settings import Settings
 
 _HEAD = """# Settings
 
-Every process reads these environment variables at start and refuses to start on a bad one, naming it. Durations
-are in seconds. This page is made by `python -m tocsin.settings_page`.
+Every process reads these environment variables at start and refuses to start on a bad one, naming it.
+Durations are in seconds. This page is made by `python -m tocsin.settings_page`.
 
 | Variable | Default | Meaning |
 |---|---|---|
