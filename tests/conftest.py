@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -102,6 +103,14 @@ def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNo
 def rabbitmq(rabbitmq_node: RabbitNode) -> str:
     """The URL of the session's RabbitMQ; queues are shared by all tests, so give them names of your own."""
     return rabbitmq_node.url
+
+
+@pytest.fixture
+def rabbitmq_vhost(rabbitmq_node: RabbitNode) -> Iterator[str]:
+    """The URL of a virtual host of the test's own on the session's RabbitMQ."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield rabbitmq_node.add_vhost(name)
+    rabbitmq_node.delete_vhost(name)
 
 
 @pytest.fixture(scope="session")

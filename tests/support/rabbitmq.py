@@ -7,7 +7,9 @@ child of its own on a private port, bound to loopback, and ends with the node: n
 of the machine's is used. The system's own configuration and cookie are not read. Any user can run it, root
 included.
 
-Weakness: the ports are chosen before they are bound.
+Weakness: the ports are chosen before they are bound. RabbitMQ 3.10 writes the declaration of a quorum queue
+to disk with a delay of up to five seconds: a node killed before that comes back with a quorum queue that
+answers 541 INTERNAL_ERROR after a minute. Declare quorum queues before the load, not just before the kill.
 """
 
 from __future__ import annotations
@@ -99,6 +101,32 @@ class RabbitNode:
         )
         assert result.returncode == 0, f"rabbitmqctl {arguments}: {result.stdout}{result.stderr}"
         return result.stdout
+
+    def add_vhost(self, name: str) -> str:
+        """Make a virtual host that `guest` may use, in a few milliseconds, and return its URL."""
+        rights = ", ".join(['<<".*">>'] * 3)
+        user = f'<<"guest">>, <<"{name}">>, {rights}, <<"test">>'
+        self._evaluate(f'rabbit_vhost:add(<<"{name}">>, <<"test">>)')
+        self._evaluate(f"rabbit_auth_backend_internal:set_permissions({user})")
+        return self.url_of(name)
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a virtual host with its queues and connections."""
+        self._evaluate(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
+
+    def _evaluate(self, expression: str) -> None:
+        """Evaluate Erlang in the node; much faster than rabbitmqctl, which starts a virtual machine."""
+        cookie = (self.directory / ".erlang.cookie").read_text()
+        result = subprocess.run(
+            ["erl_call", "-sname", self.name, "-c", cookie, "-e"],
+            env={**os.environ, **self._environment()},
+            input=f"{expression}.",
+            capture_output=True,
+            text=True,
+            timeout=_CTL_SECONDS,
+            check=False,
+        )
+        assert result.stdout.strip() == "{ok, ok}", f"{expression}: {result.stdout}{result.stderr}"
 
     def remove(self) -> None:
         """Stop the node and delete its data."""

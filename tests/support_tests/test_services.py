@@ -66,6 +66,18 @@ def test_rabbitmq_publishes_and_consumes(rabbitmq: str) -> None:
     assert _consume(rabbitmq, "support-test") == {"n": 1}
 
 
+def test_a_vhost_of_the_test_s_own(rabbitmq_vhost: str, rabbitmq_node: RabbitNode) -> None:
+    _publish(rabbitmq_vhost, "support-test")
+    assert _consume(rabbitmq_vhost, "support-test") == {"n": 1}
+    assert rabbitmq_vhost.rsplit("/", 1)[1] in rabbitmq_node.ctl("list_vhosts").split()
+
+
+def test_a_migrated_database_has_tables(database_url: str) -> None:
+    with psycopg.connect(libpq(database_url)) as connection:
+        found = connection.execute("SELECT count(*) FROM pg_tables WHERE tablename = 'jobs'").fetchone()
+    assert found == (1,)
+
+
 def test_a_killed_node_comes_back_with_its_messages(tmp_path: Path) -> None:
     with RabbitNode(tmp_path / "rabbitmq") as node:
         _publish(node.url, "kept")

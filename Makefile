@@ -1,0 +1,65 @@
+# The commands of this repository. `make` alone lists them.
+
+VENV ?= .venv
+PYTHON ?= python3
+ARGS ?=
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore
+CHECKED_TESTS := tests/conftest.py tests/support tests/guards tests/support_tests
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help dev install test lint format types services bench clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+dev: $(VENV)/.dev ## Start tocsin with everything it needs on this machine; ARGS="--port 8000"
+	@$(BIN)/tocsin dev $(ARGS)
+
+install: $(VENV)/.test ## Make the virtual environment, with all that development needs
+
+test: services install lint types ## Install what is missing, then lint, type-check and test; PYTEST_ARGS="-k name"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.test ## Check style and formatting
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+
+format: $(VENV)/.test ## Bring the code into form
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format .
+
+types: $(VENV)/.test ## Check the types
+	@$(BIN)/mypy --no-error-summary
+	@MYPYPATH=tests $(BIN)/mypy --no-error-summary $(CHECKED_TESTS)
+
+services: ## Install RabbitMQ, ZooKeeper and Redis (Debian, Ubuntu), without starting them
+	@ops/services/install.sh
+
+bench: $(VENV)/.test ## Measure; ARGS go to the benchmark
+	@$(BIN)/python -m ops.bench $(ARGS)
+
+clean: ## Remove what was built, the virtual environment included
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than pyproject.toml as long as nothing has to be installed.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "tocsin needs Python 3.11 or newer; say which: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || ops/services/install.sh python3-venv
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing tocsin into $(VENV)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	@echo "installing tocsin and its tests into $(VENV)"
+	@$(PIP) --editable '.[test]'
+	@touch $@ $(VENV)/.dev
