@@ -120,7 +120,7 @@ class RabbitNode:
         result = subprocess.run(
             ["erl_call", "-sname", self.name, "-c", cookie, "-e"],
             env={**os.environ, **self._environment()},
-            input=f"{expression}.",
+            input=f"{expression}.\n",
             capture_output=True,
             text=True,
             timeout=_CTL_SECONDS,
