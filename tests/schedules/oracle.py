@@ -160,13 +160,14 @@ def fires(
     """The instants in (start, end] at which a cron expression fires, by stepping through all of them."""
     cron = parse(expression)
     first = (start_exclusive - _PAD).replace(second=0, microsecond=0)
-    step = cron.step if _whole_minutes(zone_name, first, end_inclusive) else timedelta(seconds=1)
+    whole = _whole_minutes(zone_name, first, end_inclusive)
+    step = cron.step if whole else timedelta(seconds=1)
     found: list[datetime] = []
     high: datetime | None = None
     owed = False
     # The run-up only has to know `high`, and for that minutes are enough unless offsets have seconds.
     start = start_exclusive.replace(second=0, microsecond=0)
-    coarse = max(step, timedelta(minutes=1)) if step == cron.step else step
+    coarse = timedelta(minutes=1) if whole else step
     run_up = steps(zone_name, first, start - coarse, coarse)
     for at, reading in chain(run_up, steps(zone_name, start, end_inclusive, step)):
         width = coarse if at < start else step
