@@ -32,13 +32,13 @@ def all_modules() -> Iterator[tuple[Path, str]]:
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """The files of the repository; all files when this is no git checkout (a source archive)."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    """The files of the repository; all visible files when this is no git checkout (a source archive)."""
+    git = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--", *patterns]
+    listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
-    return [path for pattern in patterns or ("*",) for path in ROOT.rglob(pattern) if path.is_file()]
+    found = [path for pattern in patterns or ("*",) for path in ROOT.rglob(pattern) if path.is_file()]
+    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
 
 
 def shown(path: Path) -> str:
