@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from zoneinfo import ZoneInfo
 
 import croniter
@@ -76,7 +77,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--seconds", type=float, default=0.2)
     given = options.parse_args()
-    version = getattr(croniter, "__version__", "?")
+    release = version("croniter")
     for expression, zone in CASES:
         mine, other = ours(expression, zone), theirs(expression, zone)
         mine(), other()
@@ -91,7 +92,7 @@ def main() -> None:
             "reference": round(best_other),
             "ratio": round(best_mine / best_other, 1),
             "conditions": f"one thread, best of {given.rounds} interleaved rounds of {given.seconds} s, "
-            f"croniter {version}, Python {platform.python_version()}",
+            f"croniter {release}, Python {platform.python_version()}",
         }
         print(json.dumps(line), flush=True)
 
