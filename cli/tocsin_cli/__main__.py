@@ -1,0 +1,5 @@
+"""`python -m tocsin_cli` is `tocsin`."""
+
+from tocsin_cli.main import main
+
+main()

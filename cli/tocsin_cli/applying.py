@@ -1,0 +1,56 @@
+"""Plan and apply job files against a server; shared by `apply`, `diff` and the samples of `tocsin dev`.
+
+One GET for each job, one POST or PATCH for each that differs, nothing for the rest. Every PATCH names the
+version that the plan was made from, so a job that changed in between is refused (exit code 5), not
+overwritten.
+
+Weakness: the jobs are written one by one; after a failure in the middle the ones before it are written. The
+rest is still tried, and applying again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocsin_cli.client import Client, job_path
+from tocsin_cli.exits import ExitCode
+from tocsin_cli.failures import Failure
+from tocsin_cli.files.jobfile import JobFile
+from tocsin_cli.files.plan import Action, Step, plan_step
+
+
+def plan(client: Client, jobs: Sequence[JobFile]) -> list[Step]:
+    """What would be done, in the order of the files."""
+    return [plan_step(job, _existing(client, job.name), client.now) for job in jobs]
+
+
+def _existing(client: Client, name: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = client.get(job_path(name))
+        return found
+    except Failure as failure:
+        if failure.exit_code is ExitCode.NOT_FOUND:
+            return None
+        raise
+
+
+def carry_out(
+    client: Client, steps: Sequence[Step], failed: Callable[[Step, Failure], None]
+) -> tuple[int, Failure | None]:
+    """Write what differs. Returns how many were written and the first failure; `failed` is told of each."""
+    written = 0
+    first: Failure | None = None
+    for step in steps:
+        try:
+            if step.action is Action.CREATE:
+                client.post("/jobs", step.body)
+            elif step.action is Action.UPDATE:
+                client.patch(job_path(step.job_id or step.name), step.body, version=step.version)
+            else:
+                continue
+            written += 1
+        except Failure as failure:
+            failed(step, failure)
+            first = first or failure
+    return written, first

@@ -1,0 +1,1 @@
+"""Job files: read YAML strictly, know where everything stands, check it, plan what to change."""

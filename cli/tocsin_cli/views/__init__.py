@@ -1,0 +1,1 @@
+"""How answers look: tables for people, JSON and YAML for programs."""

@@ -1,0 +1,52 @@
+"""Write data to stdout in the form that was asked for. Nothing else in the CLI writes to stdout.
+
+JSON has the API's keys, unshortened. YAML of a job is the job file: it can be edited and applied again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocsin_cli.options import Format
+from tocsin_cli.views.tables import format_table
+
+Item = dict[str, Any]
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+
+
+def emit(
+    items: Sequence[Item],
+    output: Format,
+    *,
+    name: str,
+    table: Callable[[Sequence[Item], bool], Table],
+    single: bool = False,
+    document: Callable[[Item], Item] = lambda item: item,
+) -> None:
+    """Write items; `name` is the key printed by `-o name`, `document` makes an item's YAML form."""
+    match output:
+        case Format.JSON:
+            print(json.dumps(items[0] if single else list(items), ensure_ascii=False, indent=2))
+        case Format.JSONL:
+            for item in items:
+                print(json.dumps(item, ensure_ascii=False, separators=(",", ":")))
+        case Format.YAML:
+            print(yaml_documents([document(item) for item in items]), end="")
+        case Format.NAME:
+            for item in items:
+                print(item[name])
+        case Format.TABLE | Format.WIDE:
+            print(format_table(*table(items, output is Format.WIDE)))
+
+
+def yaml_documents(documents: Sequence[Item]) -> str:
+    """YAML, one document each; what YAML 1.1 or 1.2 could misread is quoted."""
+    import yaml
+
+    dumped = [
+        yaml.safe_dump(item, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False)
+        for item in documents
+    ]
+    return "---\n".join(dumped)
