@@ -83,3 +83,12 @@ def test_a_run_far_outside_the_prepared_days_gets_its_day(bench: Bench) -> None:
     job = bench.job(at, schedule={"at": at.isoformat()}, catchUp={"mode": "all"})
     settle(bench)
     assert [when for when, _ in bench.runs(job)] == [at]
+
+
+@pytest.mark.parametrize("mode", ["all", "latest"])
+def test_a_one_off_past_retention_is_a_gap(bench: Bench, mode: str) -> None:
+    at = bench.now().replace(microsecond=0) - timedelta(days=40)
+    job = bench.job(at, schedule={"at": at.isoformat()}, catchUp={"mode": mode})
+    settle(bench)
+    assert bench.runs(job) == []
+    assert bench.gaps(job) == [(at, at, 1)]

@@ -9,7 +9,7 @@ import pytest
 
 from store.builder import Bench
 from tocsin.ids import partition_of
-from tocsin.store import partitions
+from tocsin.store import partitions, reaping_sql
 from tocsin.store.reaping import reap, sweep
 
 
@@ -97,3 +97,16 @@ def test_a_run_that_nobody_claims_is_published_again(bench: Bench) -> None:
     assert sweep(bench.conn, bench.owned, older_than=900).runs == []
     assert [run.attempt for run in sweep(bench.conn, bench.owned, older_than=300).runs] == [1]
     assert sweep(bench.conn, bench.owned, older_than=300).runs == []
+
+
+def test_a_heartbeat_between_the_look_and_the_update_wins(bench: Bench, database_url: str) -> None:
+    """The update repeats the condition: a lease renewed, or taken anew, after the look is left alone."""
+    job = bench.job()
+    nominal = running(bench, job, lease=-1)
+    found = bench.conn.execute("SELECT lease_token FROM runs").fetchone()
+    bench.conn.execute("UPDATE runs SET lease_expires_at = clock_timestamp() + interval '30 s'")
+    args = {"partitions": [partition_of(job)], "jobs": [job], "nominals": [nominal], "tokens": [found[0]]}
+    assert bench.conn.execute(reaping_sql.REAP, {**args, "now": bench.now()}).fetchall() == []
+    bench.conn.execute("UPDATE runs SET lease_expires_at = '2020-01-01', lease_token = gen_random_uuid()")
+    assert bench.conn.execute(reaping_sql.REAP, {**args, "now": bench.now()}).fetchall() == []
+    assert bench.runs(job, "status, attempt") == [("running", 1)]
