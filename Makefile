@@ -6,7 +6,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --root-user-action=ignore
 CHECKED_TESTS := tests/conftest.py tests/support tests/guards tests/support_tests
 
 .DEFAULT_GOAL := help

