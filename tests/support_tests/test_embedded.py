@@ -35,6 +35,10 @@ def _start_parent(directory: Path | None) -> tuple[Process, list[int], str, Path
     return parent, [int(found[1]), int(found[2])], found[3], Path(found[4])
 
 
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def test_postgres_starts_with_its_settings_and_leaves_nothing() -> None:
     with EmbeddedPostgres(settings={"max_connections": 17, "fsync": False}) as server:
         home = server.log_path.parent
@@ -121,19 +125,19 @@ def test_two_of_each_run_side_by_side() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_servers_end_with_their_parent(number: signal.Signals) -> None:
     parent, pids, _, home = _start_parent(None)
-    lock = (home / "postgres.lock").open()
-    with parent, lock:
+    supervisors = [_parent_of(pid) for pid in pids]
+    with parent:
         parent.signal_group(number)
         parent.wait()
-        assert wait_for_end(pids, 20) == []
+        assert wait_for_end(pids + supervisors, 20) == []
+    assert not home.exists()
 
 
-def test_a_server_dies_with_its_supervisor() -> None:
-    parent, pids, _, _ = _start_parent(None)
+def test_a_server_dies_with_its_supervisor(tmp_path: Path) -> None:
+    parent, pids, _, _ = _start_parent(tmp_path)  # of a temporary directory nobody could remove the rest
     with parent:
         for pid in pids:
-            status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            os.kill(int(status[1]), signal.SIGKILL)
+            os.kill(_parent_of(pid), signal.SIGKILL)
         assert wait_for_end(pids, 20) == []
 
 
