@@ -69,6 +69,9 @@ class Race:
                 text("SELECT count(*) FROM runs WHERE partition_id = :p AND job_id = :j"),
                 {"p": partition_of(self.job_id), "j": self.job_id},
             ).scalar_one()
+            # Held open for a moment, so that the node fires while the change is not committed yet.
+            while transactions.database_now(conn) < self.start_change + timedelta(milliseconds=12):
+                pass
 
         transactions.run(self.shard, work)
 
