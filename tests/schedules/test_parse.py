@@ -44,6 +44,8 @@ ACCEPTED: list[tuple[object, dict[str, object]]] = [
     ({"at": "2026-03-08T02:30:00.25Z"}, {"at": "2026-03-08T02:30:00.250000Z"}),
     ({"at": datetime(2026, 3, 8, 2, 30, tzinfo=UTC)}, {"at": "2026-03-08T02:30:00Z"}),
     ({"at": "2026-03-08T02:30:00", "timeZone": "America/New_York"}, {"at": "2026-03-08T07:00:00Z"}),
+    ({"at": "2026-03-08T02:00:00", "timeZone": "America/New_York"}, {"at": "2026-03-08T07:00:00Z"}),
+    ({"at": "2026-03-08T03:00:00", "timeZone": "America/New_York"}, {"at": "2026-03-08T07:00:00Z"}),
     ({"at": "2026-11-01T01:30:00", "timeZone": "America/New_York"}, {"at": "2026-11-01T05:30:00Z"}),
     ({"at": datetime(2026, 7, 1, 9), "timeZone": "Europe/Berlin"}, {"at": "2026-07-01T07:00:00Z"}),
     ({"at": "2026-07-01T09:00", "timeZone": "Europe/Berlin", "gap": "skip", "fold": "both"}, {}),

@@ -120,6 +120,19 @@ def test_a_local_at_agrees_with_the_judge(place: tuple[str, datetime]) -> None:
         assert caught.value.code == "at_skipped"
 
 
+DAYS = ["* * *", "L * *", "1,L * *", "29 2 *", "31 * *", "* * 5L", "* * 0L,1L", "* * 7#5", "* * 1#1,3#3", "13 * 5",
+        "L 2 1#5", "*/7 * 1", "1 * */2", "*/10 1-6 tue#2"]  # fmt: skip
+
+
+@pytest.mark.parametrize("days", DAYS)
+def test_the_days_of_thirty_years_agree_with_the_judge(days: str) -> None:
+    schedule, judge = parse(f"0 0 {days}"), oracle.parse(f"0 0 {days}")
+    at = datetime(2075, 1, 1, tzinfo=UTC)
+    end = datetime(2105, 1, 1, tzinfo=UTC)
+    expected = [day for n in range((end - at).days + 1) if judge.matches(day := at + timedelta(days=n))]
+    assert _fires(schedule, at - timedelta(seconds=1), end) == expected
+
+
 @few
 @given(expressions(), PLACES, GAPS, FOLDS, st.integers(0, 3_600_000))
 def test_the_canonical_form_is_the_same_schedule(
