@@ -41,7 +41,7 @@ services: ## Install RabbitMQ, ZooKeeper and Redis (Debian, Ubuntu), without sta
 	@ops/services/install.sh
 
 bench: $(VENV)/.test ## Measure; ARGS go to the benchmark
-	@$(BIN)/python -m ops.bench $(ARGS)
+	@$(BIN)/python ops/bench/schedules.py $(ARGS)
 
 clean: ## Remove what was built, the virtual environment included
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -124,7 +124,7 @@ def main() -> int:
     parser.add_argument("--grace", type=float, default=30.0, help="seconds to wait for late arrivals")
     args = parser.parse_args()
     items = entries(args.zones)
-    command = [sys.executable, "-m", "tocsin_cli.main", "dev", "--no-sample", "--port", "7520"]
+    command = [sys.executable, "-m", "tocsin_cli", "dev", "--no-sample", "--port", "7520"]
     with tempfile.TemporaryDirectory() as temp, Receiver(Path(temp) / "received.jsonl") as receiver:
         with Process(command, env={"NO_COLOR": "1"}) as dev:
             address = dev.wait_for_line(r"API\s+(http://\S+)", timeout=180).match[1]

@@ -57,7 +57,7 @@ class Platform:
 
     def process(self, *arguments: str, **env: str) -> Process:
         """`tocsin <arguments>`, with these variables more."""
-        command = [sys.executable, "-m", "tocsin_cli.main", *arguments]
+        command = [sys.executable, "-m", "tocsin_cli", *arguments]
         return self._stack.enter_context(Process(command, env={**self._env, **env}, name=" ".join(arguments)))
 
     def node(self, **env: str) -> Process:
