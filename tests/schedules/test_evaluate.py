@@ -95,6 +95,19 @@ def test_the_edges_of_the_calendar_do_not_crash(text: str, zone: str) -> None:
     assert latest_at_or_before(schedule, LAST, LAST - timedelta(days=3000)) is not None
 
 
+@pytest.mark.parametrize("text", ["* * * * *", "every 1h", "at 2026-03-08T02:30:00Z"])
+def test_instants_that_utc_cannot_write_do_not_crash(text: str) -> None:
+    schedule = parse(text)
+    before = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
+    after = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)))
+    found = next_after(schedule, before)
+    assert found is not None
+    assert found >= FIRST
+    assert next_after(schedule, after) is None
+    assert latest_at_or_before(schedule, before + timedelta(hours=1), before) is None
+    assert count_between(schedule, before, before + timedelta(hours=1), 5) == (0, False)
+
+
 def test_every_ends_with_the_calendar_and_reaches_before_its_anchor() -> None:
     schedule = parse({"every": "8784h", "anchor": "2026-01-01T00:00:00Z"})
     assert next_after(schedule, LAST - timedelta(days=1)) is None

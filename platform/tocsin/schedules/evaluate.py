@@ -15,6 +15,8 @@ from tocsin.schedules.model import AtSchedule, CronSchedule, EverySchedule, Sche
 from tocsin.schedules.zones import FIRST_SECOND, LAST_SECOND
 
 _MICROSECOND = timedelta(microseconds=1)
+# An instant east of UTC can lie before the first one that UTC can write; no answer does.
+_FIRST_MICROS = FIRST_SECOND * 1_000_000
 
 
 def next_after(schedule: Schedule, instant: datetime) -> datetime | None:
@@ -29,7 +31,7 @@ def next_after(schedule: Schedule, instant: datetime) -> datetime | None:
             raise ValueError("a naive datetime has no instant: give it a time zone") from None
         second = _next_cron(schedule, since.days * 86400 + since.seconds + 1)
         return None if second is None else EPOCH + timedelta(seconds=second)
-    micros = to_micros(instant)
+    micros = max(to_micros(instant), _FIRST_MICROS - 1)
     if schedule.start is not None:
         micros = max(micros, to_micros(schedule.start) - 1)
     if isinstance(schedule, EverySchedule):
@@ -44,6 +46,7 @@ def next_after(schedule: Schedule, instant: datetime) -> datetime | None:
 
 def _next_cron(schedule: CronSchedule, second: int) -> int | None:
     plan = schedule.plan
+    second = max(second, FIRST_SECOND)
     if plan.start is not None and second < plan.start:
         second = plan.start
     found = next_second(plan, second)
@@ -82,7 +85,7 @@ def latest_at_or_before(schedule: Schedule, instant: datetime, not_before: datet
         found = anchor + (upper - anchor) // step * step
     else:
         found = to_micros(schedule.instant)
-    low = to_micros(not_before) + 1
+    low = max(to_micros(not_before) + 1, _FIRST_MICROS)
     if schedule.start is not None:
         low = max(low, to_micros(schedule.start))
     return from_micros(found) if low <= found <= upper else None
@@ -90,7 +93,6 @@ def latest_at_or_before(schedule: Schedule, instant: datetime, not_before: datet
 
 def _latest_cron(schedule: CronSchedule, instant: datetime, not_before: datetime) -> datetime | None:
     upper, floor = to_micros(instant) // 1_000_000, to_micros(not_before) // 1_000_000 + 1
-    floor = max(floor, FIRST_SECOND)
     if floor > upper:
         return None
     # Look back twice as far each time until something fires, then halve the stretch that nothing is known of.
