@@ -1,0 +1,151 @@
+"""Jobs over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from tocsin.errors import InvalidError, Problem
+from tocsin.ids import format_job_id, partition_of_name
+from tocsin.model.job import JobDocument
+from tocsin.model.merge import merge_job
+from tocsin.store import cursors, job_edits, jobs, listing
+from tocsin.store.jobs import Job
+from tocsin_api.answers import Answer, ApiError, as_json, etag
+from tocsin_api.calls import Call
+from tocsin_api.models import MAX_LIMIT, DeleteQuery, JobQuery
+from tocsin_api.views import job_view
+
+
+def create(call: Call) -> Answer:
+    """POST /jobs"""
+    doc: JobDocument = call.body
+    namespace = call.settings.namespace
+    partition = partition_of_name(namespace, doc.name)
+    return call.effect(partition, lambda conn: _created(jobs.create(conn, doc, namespace)), bound=True)
+
+
+def _created(job: Job) -> Answer:
+    headers = {"location": f"/v1/jobs/{format_job_id(job.job_id)}", "etag": etag(job.version)}
+    return as_json(job_view(job), 201, headers)
+
+
+def _answer(job: Job) -> Answer:
+    return as_json(job_view(job), headers={"etag": etag(job.version)})
+
+
+def read(call: Call) -> Answer:
+    """GET /jobs/{jobId}"""
+    job = call.read(call.job.partition, lambda conn: jobs.get(conn, call.job))
+    if call.unchanged(job.version):
+        return Answer(status=304, headers={"etag": etag(job.version)})
+    return _answer(job)
+
+
+def patch(call: Call) -> Answer:
+    """PATCH /jobs/{jobId}: a merge patch; the merged document is validated as a whole."""
+    changes, expected = call.body, call.expected()
+    if not isinstance(changes, dict):
+        raise InvalidError(
+            [
+                Problem(
+                    pointer="#",
+                    code="merge_patch",
+                    detail="a merge patch of a job is an object",
+                    fix='send the fields to change, such as {"timeout": "20m"}',
+                )
+            ]
+        )
+
+    def merged(document: dict[str, Any]) -> Any:
+        return merge_job(document, changes)
+
+    return call.read(
+        call.job.partition, lambda conn: _answer(job_edits.edit(conn, call.job, merged, expected))
+    )
+
+
+def pause(call: Call) -> Answer:
+    """POST /jobs/{jobId}/pause"""
+    return _set_paused(call, True)
+
+
+def resume(call: Call) -> Answer:
+    """POST /jobs/{jobId}/resume"""
+    return _set_paused(call, False)
+
+
+def _set_paused(call: Call, paused: bool) -> Answer:
+    expected, ref = call.expected(), call.job
+
+    def work(conn: Connection) -> Answer:
+        return _answer(job_edits.set_paused(conn, ref, paused, call.body.reason, expected))
+
+    return call.effect(ref.partition, work)
+
+
+def delete(call: Call) -> Answer:
+    """DELETE /jobs/{jobId}"""
+    cancel = call.query_as(DeleteQuery).runs == "cancel"
+    expected = call.expected()
+    call.read(
+        call.job.partition,
+        lambda conn: job_edits.remove(conn, call.job, expected, cancel_runs=cancel),
+    )
+    return Answer(status=204)
+
+
+def index(call: Call) -> Answer:
+    """GET /jobs: newest first."""
+    query = call.query_as(JobQuery)
+    wanted = listing.JobFilter(
+        namespace=call.settings.namespace,
+        name=query.name,
+        owner=query.owner,
+        paused=query.paused,
+        labels=_labels(query.label),
+    )
+    filters = query.model_dump(mode="json", exclude={"limit", "cursor"}) | {"list": "jobs"}
+    limit = min(query.limit, MAX_LIMIT)
+    before = None if query.cursor is None else _uuid(cursors.decode(query.cursor, filters))
+    found = listing.newest(call.settings.shards, wanted, before, limit + 1)
+    cursor = cursors.encode(found[limit - 1].job_id.hex, filters) if len(found) > limit else None
+    return page(call, [job_view(job) for job in found[:limit]], cursor)
+
+
+def page(call: Call, items: list[dict[str, Any]], cursor: str | None) -> Answer:
+    """A page, with the link to the next one."""
+    headers = {}
+    if cursor is not None:
+        query = [(name, value) for name, value in call.url_query if name != "cursor"]
+        headers["link"] = f'<{call.url_path}?{urlencode([*query, ("cursor", cursor)])}>; rel="next"'
+    return as_json({"items": items, "nextCursor": cursor}, headers=headers)
+
+
+def _labels(pairs: list[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for pair in pairs:
+        name, found, value = pair.partition("=")
+        if not found or not name or labels.get(name, value) != value:
+            raise InvalidError(
+                [
+                    Problem(
+                        pointer="?label",
+                        code="label_filter",
+                        detail=f"{pair[:80]!r} is no label filter that can hold",
+                        fix="write label=key=value, each key once",
+                    )
+                ]
+            )
+        labels[name] = value
+    return labels
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(hex=text)
+    except ValueError:
+        raise ApiError("bad_cursor", "this is no cursor") from None
