@@ -1,0 +1,201 @@
+"""Leases: what a worker writes. Claim a run, renew its lease, end its attempt; each in batches.
+
+Every write is conditional on (run, attempt, lease token, status). A run that is missing from what a function
+returns was not written: the claim was lost to another worker, or the lease is gone and the result with it.
+
+A batch of runs without overlap policy is one statement in autocommit. When limited runs are among the ended
+ones, one transaction locks their jobs, ends the runs, and gives the oldest waiting runs their triggers.
+
+Weakness: when the connection breaks between commit and answer, a repeated `finish` finds no lease and reports
+its runs as lost, though they were written. The store is right then, only the worker's count is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from tocsin.clock import to_micros
+from tocsin.ids import RunKey
+from tocsin.model.status import Reason, RunStatus
+from tocsin.store import leases_sql as sql
+from tocsin.store.shards import libpq_url
+
+Connection = psycopg.AsyncConnection[Any]
+
+# How long after its deadline an attempt may still report that it ran into its timeout.
+DEADLINE_GRACE = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to execute one attempt of one run. The token is made by the worker, new for each message."""
+
+    key: RunKey
+    attempt: int
+    token: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """An attempt that is ours now, with all that is needed to execute it."""
+
+    lease: Lease
+    job_name: str
+    task: dict[str, Any]
+    retry_policy: dict[str, Any]
+    timeout: float  # seconds
+    limited: bool
+    cancel_requested: bool
+    lateness: float  # seconds from the nominal time to the start of the first attempt
+
+
+class Ending(StrEnum):
+    """How an attempt ends. A retry asked for a run that is to be cancelled is written as cancelled."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What the task said; `size` is the number of bytes seen, more than kept when `truncated`."""
+
+    content: bytes
+    content_type: str | None
+    size: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The end of one attempt. `delay` is the time until the retry, when it is one."""
+
+    lease: Lease
+    limited: bool
+    ending: Ending
+    reason: Reason | None = None
+    error: str | None = None
+    http_status: int | None = None
+    delay: timedelta = timedelta(0)
+    output: Output | None = None
+
+
+async def connect(url: str) -> Connection:
+    """An autocommit connection for these statements. It waits five seconds for a lock at most.
+
+    Keys come as arrays, and the planner may take their joins for large ones: nested loops are always right.
+    """
+    return await psycopg.AsyncConnection.connect(
+        libpq_url(url),
+        autocommit=True,
+        prepare_threshold=None,
+        connect_timeout=5,
+        options="-c timezone=UTC -c lock_timeout=5s -c idle_in_transaction_session_timeout=60000"
+        " -c enable_hashjoin=off -c enable_mergejoin=off",
+        application_name="tocsin worker",
+        keepalives_idle=10,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=15_000,  # milliseconds
+    )
+
+
+async def claim(
+    conn: Connection, asked: Sequence[Lease], *, owner: str, lease: timedelta
+) -> dict[RunKey, Claimed]:
+    """Take these attempts where the run is queued at that attempt. A run's key may be in `asked` once."""
+    cursor = await conn.execute(sql.CLAIM, {**_arrays(asked), "owner": owner, "lease": lease})
+    taken = {}
+    for row in await cursor.fetchall():
+        key = RunKey(row[0], to_micros(row[1]))
+        taken[key] = Claimed(
+            lease=Lease(key=key, attempt=row[2], token=row[3]),
+            job_name=row[4],
+            task=row[5],
+            retry_policy=row[6],
+            timeout=row[7] / 1e6,
+            limited=row[8],
+            cancel_requested=row[9],
+            lateness=(row[10] - row[1]).total_seconds(),
+        )
+    return taken
+
+
+async def heartbeat(conn: Connection, held: Sequence[Lease], *, lease: timedelta) -> dict[RunKey, bool]:
+    """Renew these leases; for each one still held, whether somebody asked to cancel the run."""
+    cursor = await conn.execute(sql.HEARTBEAT, {**_arrays(held), "lease": lease, "grace": DEADLINE_GRACE})
+    return {RunKey(job, to_micros(at)): cancel for job, at, cancel in await cursor.fetchall()}
+
+
+async def finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, RunStatus]:
+    """End these attempts where the lease is still held; the status that each run has now."""
+    limited = [r.lease.key for r in results if r.limited]
+    if not limited:
+        return await _finish(conn, results)
+    async with conn.transaction():
+        jobs = ([key.partition for key in limited], [key.job_id for key in limited])
+        await conn.execute(sql.LOCK_JOBS, jobs)
+        ended = await _finish(conn, results)
+        # A statement of its own: its snapshot is younger than the locks and sees what has just ended.
+        released = await conn.execute(sql.RELEASE, jobs)
+        if released.rowcount:
+            await conn.execute(sql.NOTIFY)
+    return ended
+
+
+async def register(
+    conn: Connection, worker: str, *, tiers: Sequence[str], slots: int, running: int, lease: timedelta
+) -> None:
+    """Say that this worker is there, for as long as `lease`."""
+    row = {"worker": worker, "tiers": list(tiers), "slots": slots, "running": running, "lease": lease}
+    await conn.execute(sql.REGISTER, row)
+
+
+async def unregister(conn: Connection, worker: str) -> None:
+    """Say that this worker is gone."""
+    await conn.execute(sql.UNREGISTER, (worker,))
+
+
+async def _finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, RunStatus]:
+    outputs = [(n, r.output) for n, r in enumerate(results, start=1) if r.output is not None]
+    columns = {
+        "endings": [r.ending.value for r in results],
+        "reasons": [r.reason and r.reason.value for r in results],
+        "errors": [_text(r.error) for r in results],
+        "http_statuses": [r.http_status for r in results],
+        "delays": [r.delay for r in results],
+        "out_n": [n for n, _ in outputs],
+        "out_types": [_text(o.content_type) for _, o in outputs],
+        "out_sizes": [o.size for _, o in outputs],
+        "out_cut": [o.truncated for _, o in outputs],
+        "out_content": [o.content for _, o in outputs],
+    }
+    cursor = await conn.execute(sql.FINISH, {**_arrays([r.lease for r in results]), **columns})
+    return {RunKey(job, to_micros(at)): RunStatus(status) for job, at, status in await cursor.fetchall()}
+
+
+def _arrays(leases: Sequence[Lease]) -> dict[str, Any]:
+    nominals: list[datetime] = [lease.key.scheduled_at for lease in leases]
+    return {
+        "partitions": [lease.key.partition for lease in leases],
+        "jobs": [lease.key.job_id for lease in leases],
+        "nominals": nominals,
+        "attempts": [lease.attempt for lease in leases],
+        "tokens": [lease.token for lease in leases],
+        "low": min(nominals),
+        "high": max(nominals),
+    }
+
+
+def _text(text: str | None) -> str | None:
+    """Text that Postgres stores: it has no NUL."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}") if text else text
