@@ -1,0 +1,72 @@
+"""The worker's consumer and its one bootstep.
+
+The consumer leaves out what does not serve here: gossip and mingle (they grow with the square of the
+workers) and native delayed delivery (28 quorum queues for a feature that is not used). A message whose body
+or headers cannot be read is rejected, where Celery's own consumer acks it.
+
+`ExecutorStep` starts the executor before the consumer and drains it after the consumer has stopped taking
+messages, under `tocsin worker` and under `celery worker` alike. While it drains, the consumer's thread waits
+in it, so no AMQP heartbeat goes out: the drain must be shorter than twice the broker's heartbeat (120 s).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import bootsteps
+from celery.worker.consumer import Consumer
+
+logger = logging.getLogger(__name__)
+
+
+class TocsinConsumer(Consumer):  # type: ignore[misc]
+    """Celery's consumer without gossip, mingle and delayed delivery."""
+
+    class Blueprint(Consumer.Blueprint):  # type: ignore[misc]
+        """The steps that are left."""
+
+        default_steps = tuple(
+            step
+            for step in Consumer.Blueprint.default_steps
+            if not step.endswith((":Gossip", ":DelayedDelivery", ":Agent"))
+        )
+
+    def __init__(self, *args: Any, worker_options: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        options = {**(worker_options or {}), "without_mingle": True, "without_gossip": True}
+        super().__init__(*args, worker_options=options, **kwargs)
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        """Reject what cannot be decoded; it may go to a dead-letter exchange."""
+        self.app.counters.rejected += 1
+        logger.error("message rejected: it cannot be decoded (%s)", type(exc).__name__)
+        message.reject_log_error(logger, self.connection_errors)
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:
+        """Reject what is no Celery message."""
+        self.app.counters.rejected += 1
+        logger.error("message rejected: it is no task message")
+        message.reject_log_error(logger, self.connection_errors)
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        """Reject a task that this worker does not know."""
+        self.app.counters.rejected += 1
+        logger.error("message rejected: unknown task %.100r", message.headers.get("task"))
+        message.reject_log_error(logger, self.connection_errors)
+
+
+class ExecutorStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Runs the executor as long as the worker."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def start(self, worker: Any) -> None:
+        """Start before the consumer does."""
+        worker.app.start_executor(tuple(worker.app.amqp.queues.consume_from))
+
+    def stop(self, worker: Any) -> None:
+        """Drain, then send the answers to the broker that the drain left."""
+        worker.app.stop_executor()
+        worker.app.acks.flush()
+
+    terminate = stop

@@ -1,0 +1,125 @@
+"""Writes how attempts ended, in batches, until it is written or the lease has certainly expired.
+
+An attempt without a result has lost its lease: it is dropped and counted, nothing is written. A batch that
+the database refuses for what is in it is halved until the culprit stands alone; that one is then written as
+an internal failure without its texts and output, so that no run hangs on what its target answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from tocsin import clock
+from tocsin.errors import ShardUnavailableError
+from tocsin.ids import RunKey
+from tocsin.model.status import Reason, RunStatus
+from tocsin.settings import Settings
+from tocsin.store import leases
+from tocsin.store.leases import Connection, Result
+from tocsin.store.shards import Shard
+from tocsin_tasks.attempts import Attempt, Attempts
+from tocsin_tasks.counters import Counters
+from tocsin_tasks.link import STATEMENT_SECONDS, Link
+from tocsin_tasks.outcome import conclude, failed
+
+logger = logging.getLogger(__name__)
+FINISH_BYTES = 4_194_304
+
+
+class Finisher:
+    """The finishing half of a lane."""
+
+    def __init__(self, shard: Shard, settings: Settings, *, attempts: Attempts, counters: Counters) -> None:
+        self.link = Link(shard.dsn, shard.name)
+        self._batch = settings.claim_batch
+        self._attempts, self._counters = attempts, counters
+        self._ended: deque[Attempt] = deque()
+        self._added = asyncio.Event()
+
+    def add(self, attempt: Attempt) -> None:
+        """An attempt is over."""
+        if attempt.result is None:
+            self._drop(attempt)
+        else:
+            self._ended.append(attempt)
+            self._added.set()
+
+    async def finish_forever(self) -> None:
+        """Write results until cancelled."""
+        while True:
+            await self._added.wait()
+            self._added.clear()
+            while self._ended:
+                await self._finish(self._take())
+
+    def _take(self) -> list[Attempt]:
+        batch: list[Attempt] = []
+        size = 0
+        now = clock.monotonic()
+        while self._ended and len(batch) < self._batch and size < FINISH_BYTES:
+            attempt = self._ended.popleft()
+            if now > attempt.lease_end + STATEMENT_SECONDS:
+                logger.warning("result of %s discarded: it could not be written in time", attempt.key)
+                self._drop(attempt)
+                continue
+            batch.append(attempt)
+            output = attempt.result.output if attempt.result else None
+            size += len(output.content) if output else 0
+        return batch
+
+    async def _finish(self, batch: Sequence[Attempt]) -> None:
+        if not batch:
+            return
+        results = [attempt.result for attempt in batch if attempt.result is not None]
+        try:
+            written = await self.link.run(lambda conn: _write(conn, results))
+        except ShardUnavailableError:
+            self._counters.store_errors += 1
+            self._ended.extendleft(reversed(batch))
+            await self.link.pause()
+        except Exception as error:
+            await self._refused(batch, error)
+        else:
+            for attempt in batch:
+                self._count(attempt, written.get(attempt.key))
+                self._attempts.remove(attempt)
+
+    async def _refused(self, batch: Sequence[Attempt], error: Exception) -> None:
+        self._counters.store_errors += 1
+        if len(batch) > 1:
+            await self._finish(batch[: len(batch) // 2])
+            await self._finish(batch[len(batch) // 2 :])
+            return
+        (attempt,) = batch
+        logger.error("the database refused the result of %s", attempt.key, exc_info=error)
+        plain = conclude(attempt.claimed, failed(Reason.INTERNAL, "the result could not be stored"))
+        if attempt.result is None or attempt.result.error == plain.error:
+            self._drop(attempt)  # the lease runs out, and the reaper decides
+        else:
+            attempt.result = plain
+            await self._finish(batch)
+
+    def _drop(self, attempt: Attempt) -> None:
+        self._counters.lost += 1
+        self._attempts.remove(attempt)
+
+    def _count(self, attempt: Attempt, status: RunStatus | None) -> None:
+        match status:
+            case RunStatus.SUCCEEDED:
+                self._counters.succeeded += 1
+            case RunStatus.FAILED:
+                self._counters.failed += 1
+            case RunStatus.CANCELLED:
+                self._counters.cancelled += 1
+            case RunStatus.SCHEDULED:
+                self._counters.retried += 1
+            case _:
+                logger.warning("result of %s discarded: its lease was lost", attempt.key)
+                self._counters.lost += 1
+
+
+async def _write(conn: Connection, results: Sequence[Result]) -> dict[RunKey, RunStatus]:
+    return await leases.finish(conn, results)

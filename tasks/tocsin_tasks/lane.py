@@ -1,0 +1,157 @@
+"""One shard's lane through a worker: claim what has arrived, execute it, write how it ended.
+
+Claiming and finishing each have a connection and take whatever has gathered while the last statement ran, up
+to `claim_batch`. A message is acked when its claim is committed or lost, never before. While the shard cannot
+be reached its messages wait HOLD_SECONDS and then go back to the broker, so that they do not fill the
+prefetch window that other shards need. A result is tried until its lease has certainly expired.
+
+Limits: deliveries waiting here are bounded by the prefetch count, results by the slots; one finish carries at
+most FINISH_BYTES of output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from tocsin import clock
+from tocsin.errors import ShardUnavailableError
+from tocsin.ids import RunKey
+from tocsin.settings import Settings
+from tocsin.store import leases
+from tocsin.store.leases import Claimed, Connection, Lease
+from tocsin.store.shards import Shard
+from tocsin_tasks.acks import Acks, Verdict
+from tocsin_tasks.attempts import Attempt, Attempts
+from tocsin_tasks.counters import Counters
+from tocsin_tasks.finisher import Finisher
+from tocsin_tasks.link import Link
+from tocsin_tasks.strategy import Delivery
+
+logger = logging.getLogger(__name__)
+HOLD_SECONDS = 5.0
+
+
+class Lane:
+    """The claiming half; `finisher` is the other one."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        settings: Settings,
+        *,
+        owner: str,
+        attempts: Attempts,
+        acks: Acks,
+        counters: Counters,
+        execute: Callable[[Attempt], Awaitable[None]],
+    ) -> None:
+        self.shard = shard
+        self.finisher = Finisher(shard, settings, attempts=attempts, counters=counters)
+        self.beats = Link(shard.dsn, shard.name)
+        self._claims = Link(shard.dsn, shard.name)
+        self._owner = owner
+        self._lease = timedelta(seconds=settings.run_lease)
+        self._batch = settings.claim_batch
+        self._attempts, self._acks, self._counters = attempts, acks, counters
+        self._execute = execute
+        self._waiting: deque[Delivery] = deque()
+        self._arrived = asyncio.Event()
+        self._claiming: asyncio.Task[None] | None = None
+
+    def add(self, delivery: Delivery) -> None:
+        """A message for this shard has arrived."""
+        self._waiting.append(delivery)
+        self._arrived.set()
+
+    async def claim_forever(self) -> None:
+        """Claim and start attempts until cancelled; see `close` for what is left then."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._waiting:
+                reserved = await self._attempts.reserve(min(len(self._waiting), self._batch))
+                batch = self._take(reserved)
+                self._attempts.release(reserved - len(batch))
+                # Whoever cancels this loop must not part a committed claim from its attempt.
+                self._claiming = asyncio.create_task(self._claim(batch))
+                await asyncio.shield(self._claiming)
+
+    async def settle_claim(self, seconds: float) -> None:
+        """After `claim_forever` was cancelled: wait for the claim that was under way."""
+        if self._claiming is not None:
+            await asyncio.wait({self._claiming}, timeout=seconds)
+
+    def give_back(self, older_than: float = 0.0) -> None:
+        """Return the messages that have waited for `older_than` seconds to the broker."""
+        limit = clock.monotonic() - older_than
+        while self._waiting and self._waiting[0].arrived <= limit:
+            self._acks.settle(self._waiting.popleft().message, Verdict.REQUEUE)
+            self._counters.requeued += 1
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for link in (self._claims, self.beats, self.finisher.link):
+            await link.close()
+
+    def _take(self, count: int) -> dict[RunKey, Delivery]:
+        """The next deliveries, each run once; a second message of one run waits for the next round."""
+        batch: dict[RunKey, Delivery] = {}
+        again: list[Delivery] = []
+        while self._waiting and len(batch) < count:
+            delivery = self._waiting.popleft()
+            if delivery.key in batch:
+                again.append(delivery)
+            else:
+                batch[delivery.key] = delivery
+        self._waiting.extendleft(reversed(again))
+        return batch
+
+    async def _claim(self, batch: dict[RunKey, Delivery]) -> None:
+        asked = [Lease(key=d.key, attempt=d.attempt, token=d.token) for d in batch.values()]
+        sent = clock.monotonic()
+
+        async def statement(conn: Connection) -> dict[RunKey, Claimed]:
+            return await leases.claim(conn, asked, owner=self._owner, lease=self._lease)
+
+        try:
+            taken = await self._claims.run(statement)
+        except Exception as error:
+            await self._not_claimed(batch, error)
+            return
+        self._counters.claimed += len(taken)
+        self._counters.not_claimed += len(batch) - len(taken)
+        for delivery in batch.values():
+            self._acks.settle(delivery.message, Verdict.ACK)
+        self._attempts.release(len(batch) - len(taken))
+        for claimed in taken.values():
+            self._start(claimed, sent)
+
+    def _start(self, claimed: Claimed, sent: float) -> None:
+        """`sent` is before the database's own now, so this worker gives up before the others take over."""
+        attempt = Attempt(
+            claimed=claimed,
+            deadline=sent + claimed.timeout,
+            lease_end=sent + self._lease.total_seconds(),
+        )
+        self._attempts.add(attempt)
+        if claimed.lease.attempt == 1:
+            self._counters.late_max = max(self._counters.late_max, claimed.lateness)
+        attempt.task = asyncio.create_task(self._run(attempt))
+
+    async def _run(self, attempt: Attempt) -> None:
+        await self._execute(attempt)
+        self.finisher.add(attempt)
+
+    async def _not_claimed(self, batch: dict[RunKey, Delivery], error: Exception) -> None:
+        self._counters.store_errors += 1
+        if not isinstance(error, ShardUnavailableError):
+            logger.error("claim failed on shard %s", self.shard.name, exc_info=error)
+        self._attempts.release(len(batch))
+        self._waiting.extendleft(reversed(batch.values()))
+        self._arrived.set()
+        self.give_back(older_than=HOLD_SECONDS)
+        await self._claims.pause()

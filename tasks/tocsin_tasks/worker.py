@@ -1,0 +1,62 @@
+"""The worker process: `tocsin worker` and `python -m tocsin_tasks`.
+
+Celery's worker runs in this process with its solo pool, whose part is empty: the executor's thread does the
+work. The first SIGTERM or SIGINT stops consuming and drains; the second one ends the process at once, and the
+leases of its runs expire. When the worker consumes it prints one line, `worker ready id=… tiers=…`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from celery.worker import state
+
+from tocsin.model.status import Tier
+from tocsin.queues import QUEUES
+from tocsin.settings import Settings
+from tocsin_tasks.app import TocsinApp, make_app
+
+
+def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
+    """Work until told to stop; the exit code of the process."""
+    app = make_app(settings)
+    queues = [QUEUES[tier] for tier in tiers]
+    worker = app.WorkController(
+        queues=queues,
+        pool="solo",
+        concurrency=1,
+        loglevel="INFO",
+        ready_callback=lambda _consumer: _say_ready(app, tiers),
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=False,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stopper(worker))
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+def _stopper(worker: Any) -> Any:
+    stopping = False
+
+    def handle(number: int, _frame: object) -> None:
+        nonlocal stopping
+        if stopping:
+            os._exit(128 + number)
+        stopping = True
+        state.should_stop = 0
+        # The event loop looks at the flag between two polls: end the poll it may be in.
+        if getattr(worker, "hub", None) is not None:
+            worker.hub.call_soon(lambda: None)
+
+    return handle
+
+
+def _say_ready(app: TocsinApp, tiers: Sequence[Tier]) -> None:
+    assert app.executor is not None
+    print(f"worker ready id={app.executor.worker_id} tiers={','.join(tiers)}", file=sys.stdout, flush=True)  # noqa: T201
