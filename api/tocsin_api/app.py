@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin.errors import NotFoundError
@@ -30,7 +30,7 @@ def create_app(settings: Settings) -> Starlette:
     limiter = CapacityLimiter(THREADS)
     routes = _routes(settings, limiter)
     app = Starlette(
-        routes=[*documentation_routes(), *routes, Mount("/v1", routes=routes)],
+        routes=[*documentation_routes(), *routes, Mount("/v1", app=Router(routes, redirect_slashes=False))],
         exception_handlers={HTTPException: _http_problem},
     )
     app.router.redirect_slashes = False

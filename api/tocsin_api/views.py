@@ -7,10 +7,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tocsin.ids import format_job_id, run_id
+from tocsin.model.job import JobDocument
 from tocsin.store.jobs import Job
 from tocsin.store.run_reading import Attempt, Run
 
-_ZERO = timedelta(0)
+# Schedules come as the three kinds together; what is empty here is the user's own and stays as it is.
+_ORDER: dict[str, Any] = JobDocument.model_validate(
+    {"name": "x", "task": {"http": {"url": "http://x/"}}}
+).document() | {
+    "schedule": dict.fromkeys(
+        ("cron", "everySec", "anchor", "at", "timeZone", "gap", "fold", "start", "end", "jitterSec")
+    )
+}
 
 
 def instant(when: datetime | None) -> str | None:
@@ -22,12 +30,21 @@ def job_view(job: Job) -> dict[str, Any]:
     """A job's canonical document and what the server knows about it."""
     return {
         "jobId": format_job_id(job.job_id),
-        **job.document,
+        **_ordered(job.document, _ORDER),
         "version": job.version,
         "createdAt": instant(job.created_at),
         "updatedAt": instant(job.updated_at),
         "nextRunAt": instant(job.next_run_at),
         "pauseReason": job.pause_reason,
+    }
+
+
+def _ordered(value: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
+    """Postgres keeps JSON objects in an order of its own; people read them in the order of the document."""
+    known = {key: value[key] for key in order if key in value} | value
+    return {
+        key: _ordered(inner, order[key]) if isinstance(inner, dict) and order.get(key) else inner
+        for key, inner in known.items()
     }
 
 

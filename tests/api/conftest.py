@@ -26,6 +26,7 @@ class Api:
 
     http: TestClient
     db: psycopg.Connection[Any]
+    url: str = ""
 
     def job(self, name: str = "nightly", **more: Any) -> dict[str, Any]:
         answer = self.http.post("/jobs", json={"name": name, "task": TASK, **more})
@@ -48,7 +49,7 @@ def settings(database_url: str) -> Settings:
 @pytest.fixture
 def api(settings: Settings) -> Iterator[Api]:
     with TestClient(create_app(settings)) as http, connect(settings.database_url) as db:
-        yield Api(http, db)
+        yield Api(http, db, settings.database_url)
     engine_for(settings.database_url).dispose()
 
 

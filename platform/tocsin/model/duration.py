@@ -23,7 +23,7 @@ def _plain(seconds: float) -> float | int:
 
 
 Seconds = Annotated[
-    float, Field(strict=False, allow_inf_nan=False), PlainSerializer(_plain, return_type=float)
+    float, Field(strict=False, allow_inf_nan=False), PlainSerializer(_plain, return_type=float | int)
 ]
 
 

@@ -78,7 +78,7 @@ class CatchUpPolicy(Document):
     )
 
 
-_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"
+NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"
 
 
 class JobDocument(Document):
@@ -87,7 +87,9 @@ class JobDocument(Document):
     api_version: Literal["tocsin/v1"] = Field("tocsin/v1", description="Version of the document.")
     kind: Literal["Job"] = Field("Job", description="Kind of the document.")
     name: str = Field(
-        pattern=_NAME, description="Unique in its namespace; cannot be changed.", examples=["nightly-close"]
+        pattern=NAME_PATTERN,
+        description="Unique in its namespace; cannot be changed.",
+        examples=["nightly-close"],
     )
     owner: str = Field(
         "default", min_length=1, max_length=128, description="The team that answers for the job."

@@ -94,7 +94,7 @@ def _deeper(error: ErrorDetails) -> Sequence[str]:
     if "at" in context:
         return (str(context["at"]),)
     field = context.get("field")
-    if field is None or not isinstance(error["input"], dict):
+    if field in (None, "schedule") or not isinstance(error["input"], dict):
         return ()
     if field in SCHEDULE_KEYS or error["type"] == "unknown_field":
         return (str(field),)

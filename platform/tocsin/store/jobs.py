@@ -9,6 +9,7 @@ Weakness: a name's partition is the same after a delete, so jobs of one name are
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tocsin.errors import ConflictError, NotFoundError
 from tocsin.ids import format_job_id, new_job_id, parse_job_id, partition_of, partition_of_name
-from tocsin.model.job import JobDocument
+from tocsin.model.job import NAME_PATTERN, JobDocument
 from tocsin.model.status import TriggerKind
 from tocsin.store import specs
 from tocsin.store.schema import jobs, triggers
@@ -67,8 +68,8 @@ class Job:
 
 def parse_ref(text: str, namespace: str) -> JobRef:
     """`job_…` or `name:<name>`. Raises NotFoundError for anything else, for there is no such job."""
-    if text.startswith("name:"):
-        name = text.removeprefix("name:")
+    name = text.removeprefix("name:")
+    if name != text and re.fullmatch(NAME_PATTERN, name):
         return JobRef(partition=partition_of_name(namespace, name), namespace=namespace, name=name)
     job_id = parse_job_id(text)
     if job_id is None:
