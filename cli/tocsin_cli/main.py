@@ -64,6 +64,8 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return _reader_gone()
+    except SystemExit as leaving:  # Typer's answer to a broken pipe, and the end of a completion
+        return _reader_gone() if leaving.code == 1 else int(leaving.code or 0)
     except Exception as error:
         return _bug(error)
 
@@ -81,7 +83,7 @@ def _usage_error(error: typer.TyperException) -> int:
 
 def _reader_gone() -> int:
     """The reader of stdout (`| head`) has seen enough: that is no failure of ours."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return ExitCode.OK
 
 

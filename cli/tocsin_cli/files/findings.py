@@ -25,6 +25,10 @@ _FIXES: Mapping[str, str] = {
     "model_attributes_type": "write a mapping",
 }
 
+_SCHEDULE_FIELDS = frozenset(
+    {"every", "everySec", "at", "anchor", "timeZone", "gap", "fold", "start", "end", "jitter", "jitterSec"}
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -79,12 +83,19 @@ def from_validation(error: ValidationError) -> list[tuple[str, str, str]]:
     for item in error.errors(include_url=False):
         context = item.get("ctx") or {}
         loc = [str(part) for part in item["loc"]]
-        for name in ("field", "at"):  # custom errors name the field inside the value they were raised for
-            if context.get(name) and context[name] != (loc[-1] if loc else None):
-                loc.append(str(context[name]))
+        loc += _below(loc, context)
         pointer = "/".join(["#", *map(escape, loc)])
         found.append((pointer, _problem(item), str(context.get("fix") or _fix(item))))
     return found
+
+
+def _below(loc: list[str], context: Mapping[str, Any]) -> list[str]:
+    """The field inside the value that a custom error was raised for; a part of a cron is the cron."""
+    if "field" in context:
+        name = str(context["field"])
+        return [] if name == "schedule" else [name if name in _SCHEDULE_FIELDS else "cron"]
+    name = str(context.get("at") or "")
+    return [name] if name and loc[-1:] != [name] else []
 
 
 def _problem(item: Any) -> str:

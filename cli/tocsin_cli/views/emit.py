@@ -45,8 +45,18 @@ def yaml_documents(documents: Sequence[Item]) -> str:
     """YAML, one document each; what YAML 1.1 or 1.2 could misread is quoted."""
     import yaml
 
+    class Dumper(yaml.SafeDumper):
+        """Text with line separators of other alphabets is quoted: PyYAML would turn them into spaces."""
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        style = '"' if any(char in value for char in "\x85\u2028\u2029") else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
     dumped = [
-        yaml.safe_dump(item, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False)
+        yaml.dump(
+            item, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False
+        )
         for item in documents
     ]
     return "---\n".join(dumped)

@@ -93,6 +93,10 @@ def job_file(job: Item) -> Item:
             holder.update(items)
     if isinstance(document.get("schedule"), dict):
         document["schedule"] = {k: v for k, v in document["schedule"].items() if v is not None}
+    if isinstance(http := (document.get("task") or {}).get("http"), dict):
+        document["task"]["http"] = {k: v for k, v in http.items() if v is not None}
+    if document.get("paused") is False:  # a file that says so would resume the job when it is applied
+        del document["paused"]
     return document
 
 

@@ -66,5 +66,7 @@ def _fires(fires: Sequence[datetime], zone: str | None) -> str:
 def _value(value: Any) -> str:
     if value is None:
         return "(none)"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     text = clean(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

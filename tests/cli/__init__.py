@@ -1,0 +1,1 @@
+"""Tests of the command line against recorded API answers, served over real HTTP."""
