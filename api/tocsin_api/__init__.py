@@ -1,0 +1,1 @@
+"""The HTTP API: jobs, runs and schedules for people and programs."""

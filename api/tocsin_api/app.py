@@ -5,8 +5,10 @@ The process holds no state of its own: any number of them serve one set of shard
 
 from __future__ import annotations
 
+import signal
 import uuid
 from collections import defaultdict
+from types import FrameType
 from typing import Any
 
 from anyio import CapacityLimiter
@@ -39,7 +41,7 @@ def create_app(settings: Settings) -> Starlette:
 
 
 def run(settings: Settings, host: str, port: int) -> int:
-    """Serve until a signal ends it; returns the exit code."""
+    """Serve until a signal ends it; returns the exit code. For the main thread of a process."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -52,8 +54,18 @@ def run(settings: Settings, host: str, port: int) -> int:
         server_header=False,
     )
     server = uvicorn.Server(config)
-    server.run()
+    # uvicorn raises the signal that ended it once more, for the handler that was there before: this one.
+    before = {sig: signal.signal(sig, _ignore) for sig in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.run()
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
     return 0 if server.started else 1
+
+
+def _ignore(sig: int, frame: FrameType | None) -> None:
+    """Serving has ended already."""
 
 
 def _routes(settings: Settings, limiter: CapacityLimiter) -> list[BaseRoute]:
