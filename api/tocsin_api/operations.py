@@ -121,6 +121,11 @@ def _add_runs(add: Callable[..., None]) -> None:
         query=m.RunQuery, response=m.RunPage, problems=("not_found", "bad_cursor"), headers=("Link",),
     )  # fmt: skip
     add(
+        "listOccurrences", "GET", "/jobs/{job_id}/occurrences", run.occurrences,
+        "Say what became of a job's nominal times, and which come", **_RUN, query=m.SpanQuery,
+        response=m.OccurrencePage, problems=("not_found",),
+    )  # fmt: skip
+    add(
         "getRun", "GET", "/runs/{run_id}", run.read, "Read a run, its attempts and its output", **_RUN,
         query=m.WaitQuery, response=m.RunOut, problems=("not_found", "gone"), waits=True,
     )  # fmt: skip

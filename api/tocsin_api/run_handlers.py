@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from sqlalchemy import Connection
 
 from tocsin.clock import from_micros, to_micros
 from tocsin.ids import RunKey
 from tocsin.store import cursors, jobs, run_cancel, run_reading, runs
+from tocsin.store import occurrences as store
+from tocsin.store.transactions import database_now
 from tocsin_api.answers import Answer, ApiError, as_json
 from tocsin_api.calls import Call
 from tocsin_api.job_handlers import page
-from tocsin_api.models import MAX_LIMIT, RunQuery
-from tocsin_api.views import run_view
+from tocsin_api.models import MAX_LIMIT, RunQuery, SpanQuery
+from tocsin_api.views import occurrence_view, run_view
+
+_DAY = timedelta(days=1)
 
 
 def start(call: Call) -> Answer:
@@ -91,6 +97,21 @@ def history(call: Call) -> Answer:
         return page(call, [run_view(run) for run in found[:limit]], cursor)
 
     return call.read(ref.partition, work)
+
+
+def occurrences(call: Call) -> Answer:
+    """GET /jobs/{jobId}/occurrences"""
+    query = call.query_as(SpanQuery)
+    limit = min(query.limit, MAX_LIMIT)
+
+    def work(conn: Connection) -> Answer:
+        job = jobs.get(conn, call.job, deleted=True)
+        now = database_now(conn)
+        start, end = query.from_ or now - _DAY, query.to or now + _DAY
+        found, more = store.between(conn, job, start, end, limit)
+        return as_json({"items": [occurrence_view(one) for one in found], "truncated": more})
+
+    return call.read(call.job.partition, work)
 
 
 def _micros(text: str) -> int:

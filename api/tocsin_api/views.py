@@ -9,6 +9,7 @@ from typing import Any
 from tocsin.ids import format_job_id, run_id
 from tocsin.model.job import JobDocument
 from tocsin.store.jobs import Job
+from tocsin.store.occurrences import Occurrence
 from tocsin.store.run_reading import Attempt, Run
 
 # Schedules come as the three kinds together; what is empty here is the user's own and stays as it is.
@@ -77,6 +78,21 @@ def run_view(run: Run, *, output: bool = False) -> dict[str, Any]:
     if output:
         view["output"] = None if run.output is None else output_view(run.output)
     return view
+
+
+def occurrence_view(one: Occurrence) -> dict[str, Any]:
+    """A nominal time and what became of it; fields that say nothing are left out."""
+    view = {
+        "nominalTime": instant(one.nominal),
+        "outcome": one.outcome,
+        "runId": one.run_id,
+        "status": one.status,
+        "reason": one.reason,
+        "lastTime": instant(one.last),
+        "count": one.count,
+        "atLeast": one.at_least,
+    }
+    return {key: value for key, value in view.items() if value is not None}
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

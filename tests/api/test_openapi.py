@@ -72,6 +72,7 @@ def test_answers_have_the_described_shape(api: Api) -> None:
         ("RunOut", run),
         ("RunOut", api.http.get(f"/runs/{run['runId']}").json()),
         ("RunPage", api.http.get("/jobs/name:nightly/runs").json()),
+        ("OccurrencePage", api.http.get("/jobs/name:nightly/occurrences").json()),
         ("PreviewOut", api.http.post("/schedules/preview", json={"schedule": "@daily"}).json()),
         ("HealthOut", api.http.get("/readyz").json()),
         ("ProblemOut", api.http.get("/jobs/name:nope").json()),
