@@ -19,6 +19,6 @@ def api(
     """Serve the API until it is told to stop."""
     log_to_stderr()
     settings = settings_or_fail()
-    from tocsin_api import run
+    from tocsin_api.app import run
 
     return int(run(settings, host, port))
