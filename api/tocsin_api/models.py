@@ -86,7 +86,13 @@ class SpanQuery(Document):
 class ReasonBody(Document):
     """Why, for people."""
 
-    reason: str | None = Field(None, max_length=500, description="Shown with the paused job.")
+    reason: str | None = Field(
+        None, max_length=500, description="Shown with the paused job or the cancelled run."
+    )
+
+
+class EmptyBody(Document):
+    """Nothing to say."""
 
 
 class RunBody(Document):

@@ -129,13 +129,13 @@ def _add_runs(add: Callable[..., None]) -> None:
         "getRun", "GET", "/runs/{run_id}", run.read, "Read a run, its attempts and its output", **_RUN,
         query=m.WaitQuery, response=m.RunOut, problems=("not_found", "gone"), waits=True,
     )  # fmt: skip
-    for name, handler, words, conflict in (
-        ("retry", run.retry, "Run it again, as a new run", "run_not_final"),
-        ("cancel", run.cancel, "Cancel a run", "run_final"),
+    for name, handler, words, conflict, body in (
+        ("retry", run.retry, "Run it again, as a new run", "run_not_final", m.EmptyBody),
+        ("cancel", run.cancel, "Cancel a run", "run_final", m.ReasonBody),
     ):
         add(
             f"{name}Run", "POST", f"/runs/{{run_id}}/{name}", handler, words, **_RUN, status=202,
-            request=m.ReasonBody, response=m.RunOut, problems=("not_found", "gone", conflict, *_KEYED),
+            request=body, response=m.RunOut, problems=("not_found", "gone", conflict, *_KEYED),
             headers=("Location",), keyed=True,
         )  # fmt: skip
 

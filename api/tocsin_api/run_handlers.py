@@ -47,7 +47,7 @@ def cancel(call: Call) -> Answer:
 
     def work(conn: Connection) -> Answer:
         _visible(conn, call, key)
-        run_cancel.cancel(conn, key)
+        run_cancel.cancel(conn, key, call.body.reason)
         return _accepted(conn, call, key)
 
     return call.effect(key.partition, work)

@@ -56,6 +56,7 @@ def test_cancel_ends_a_run_that_nobody_holds(api: Api) -> None:
     answer = api.http.post(f"/runs/{run['runId']}/cancel", json={"reason": "by mistake"})
     assert answer.status_code == 202
     assert answer.json()["status"] == "cancelled"
+    assert answer.json()["error"] == "cancelled on request: by mistake"
     assert api.counts()["triggers"] == 0
     problem(api.http.post(f"/runs/{run['runId']}/cancel"), 409, "run_final")
 

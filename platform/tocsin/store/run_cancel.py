@@ -35,9 +35,13 @@ class Cancelled:
     asked: int = 0
 
 
-def cancel(conn: Connection, key: RunKey) -> Cancelled:
-    """Cancel one run. Raises NotFoundError, ConflictError `run_final`."""
-    done, found = _cancel(conn, key.job_id, key.scheduled_at, Reason.CANCELLED, "cancelled on request")
+def cancel(conn: Connection, key: RunKey, why: str | None = None) -> Cancelled:
+    """Cancel one run; `why` stands in the error of one that ends at once.
+
+    Raises NotFoundError, ConflictError `run_final`.
+    """
+    words = f"cancelled on request: {why}" if why else "cancelled on request"
+    done, found = _cancel(conn, key.job_id, key.scheduled_at, Reason.CANCELLED, words)
     if not found:
         raise NotFoundError(f"there is no run {key}")
     if found[0].status in FINAL:
