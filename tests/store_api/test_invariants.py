@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from store_api.conftest import Store
-from tocsin.errors import ConflictError, ShardUnavailableError, StaleVersionError, TocsinError
+from store_api.conftest import RETENTION, Store
+from tocsin.errors import ConflictError, NotFoundError, ShardUnavailableError, StaleVersionError, TocsinError
 from tocsin.store import job_edits, jobs, run_cancel, runs
 from tocsin.store.plans import parse_spec
 
@@ -45,7 +45,7 @@ def test_no_manual_run_without_its_trigger(store: Store, fault: str) -> None:
     store.create()
     store.db.execute(fault)
     with pytest.raises((DBAPIError, ShardUnavailableError)):
-        store.run(lambda conn: runs.start(conn, store.ref(), retention=timedelta(days=30)))
+        store.run(lambda conn: runs.start(conn, store.ref(), retention=RETENTION))
     assert store.rows("SELECT count(*) FROM runs") == [(0,)]
 
 
@@ -197,7 +197,7 @@ def test_a_trigger_that_appeared_behind_the_lock_begins_the_edit_anew(
 def test_cancel_and_finish_do_not_lose_a_retry(store: Store) -> None:
     """A run that became `scheduled` with a trigger behind the lock is cancelled with that trigger."""
     store.create()
-    key = store.run(lambda conn: runs.start(conn, store.ref(), retention=timedelta(days=30)))
+    key = store.run(lambda conn: runs.start(conn, store.ref(), retention=RETENTION))
     done = store.run(lambda conn: run_cancel.cancel(conn, key))
     assert (done.ended, done.asked) == (1, 0)
     assert store.triggers() == []
@@ -208,7 +208,7 @@ def test_a_delete_leaves_no_run_to_be_started(store: Store) -> None:
 
     def start(_: int) -> str:
         try:
-            store.run(lambda conn: runs.start(conn, ref, retention=timedelta(days=30)))
+            store.run(lambda conn: runs.start(conn, ref, retention=RETENTION))
         except TocsinError as error:
             return error.code
         return "made"
@@ -225,6 +225,19 @@ def test_a_delete_leaves_no_run_to_be_started(store: Store) -> None:
         assert {future.result() for future in started} <= {"made", "not_found"}
     assert store.triggers() == []
     assert store.rows("SELECT count(*) FROM runs WHERE status <> 'cancelled'") == [(0,)]
+
+
+def test_a_run_waits_for_a_delete_that_has_begun(store: Store) -> None:
+    store.create()
+    with psycopg.connect(store.shard.dsn) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("UPDATE jobs SET deleted_at = clock_timestamp()")
+        starting = pool.submit(store.run, lambda conn: runs.start(conn, store.ref(), retention=RETENTION))
+        while not store.rows("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+            assert not starting.done()
+        other.commit()
+        with pytest.raises(NotFoundError):
+            starting.result()
+    assert store.rows("SELECT count(*) FROM runs") == [(0,)]
 
 
 def test_history_reads_only_the_days_it_needs(store: Store) -> None:
