@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:7420"
 _TIMEOUT_SECONDS = 30.0
 _PAGE = 200
+_SAME_CLOCK = timedelta(seconds=2)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -149,9 +150,12 @@ class Client:
 
     def _note_clock(self, response: httpx.Response) -> None:
         try:
-            self.server_now = parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
+            there = parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
         except (KeyError, ValueError):
             self.server_now = None
+            return
+        here = now()  # where both agree, ours is finer: the header has whole seconds
+        self.server_now = here if abs(here - there) < _SAME_CLOCK else there
 
     def _unreachable(self, error: Exception, method: str, path: str) -> Failure:
         slow = "Timeout" in type(error).__name__ and "Connect" not in type(error).__name__

@@ -1,0 +1,1 @@
+"""Tests of `tocsin dev`, as the process that a developer starts."""
