@@ -10,6 +10,7 @@ Weakness: only one resend, and none for an overloaded server; a script that want
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ class Client:
     """One server; use as a context manager."""
 
     def __init__(self, server: str | None, *, timeout: float = _TIMEOUT_SECONDS) -> None:
+        # httpx has a command line of its own that imports rich (a third of its start-up); None blocks it.
+        sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
         import httpx
 
         self.url = (server or os.environ.get("TOCSIN_API_URL") or DEFAULT_URL).rstrip("/")

@@ -53,6 +53,5 @@ def test_a_command_imports_what_it_needs(arguments: list[str], code: int) -> Non
 
 
 def test_a_call_of_the_api_needs_only_the_http_client() -> None:
-    # httpx imports rich for a command line of its own where rich is installed.
     probed = probe("job", "pause", "x", "--server", "http://127.0.0.1:1")
-    assert probed == "heavy: rich,pydantic,httpx code: 6"
+    assert probed == "heavy: pydantic,httpx code: 6"

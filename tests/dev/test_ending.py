@@ -78,9 +78,11 @@ def test_a_database_that_dies_ends_the_server(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_and_two_servers_at_once(dev: Dev, tmp_path: Path) -> None:
-    with Dev(tmp_path, port=dev.port, arguments=("--no-sample",)) as second:
+    with Dev(tmp_path, port=dev.port, arguments=("--no-sample", "--verbose")) as second:
         assert second.url != dev.url
         assert f"{dev.port} is taken" in second.process.text("stdout")
+        canary = second.process.wait_for_line(r"canary (run_\w+) succeeded", stream="stderr", timeout=1.0)[1]
+        assert second.json("run", "get", canary)["status"] == "succeeded"
         assert second.json("job", "list") == []
         assert dev.json("job", "get", "hello")["name"] == "hello"
         with socket.create_connection(("127.0.0.1", dev.port)):

@@ -35,8 +35,8 @@ def dev(
     """Run everything on this machine, for development: databases, API, one beat node, one worker."""
     from tocsin_cli.dev.console import Console
     from tocsin_cli.dev.ports import loopback
-    from tocsin_cli.dev.server import Options, serve
+    from tocsin_cli.dev.server import DevServer, Options
 
     address = loopback(host)
     options = Options(host=address, port=port, data=data.resolve() if data else None, sample=sample)
-    return serve(options, Console(verbose=verbose, as_json=log_format is LogFormat.JSON))
+    return DevServer(options, Console(verbose=verbose, as_json=log_format is LogFormat.JSON)).run()

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -30,7 +30,7 @@ from tocsin_cli.dev.children import Child, Ended, Events, Said, Told
 from tocsin_cli.dev.console import Banner, Console
 from tocsin_cli.dev.ports import first_free, url
 from tocsin_cli.dev.restarts import CRASH_WINDOW, CRASHES, Restarts
-from tocsin_cli.dev.samples import apply_samples
+from tocsin_cli.dev.samples import apply_samples, remove_canary, start_canary
 from tocsin_cli.dev.starting import canary_done, migrate, readyz
 from tocsin_cli.dev.stores import Stores
 from tocsin_cli.dev.target import Target
@@ -119,11 +119,14 @@ class DevServer:
         with Client(api, timeout=10.0) as client:
             samples = apply_samples(client, target) if options.sample else ()
             self._console.step("waiting for a canary run")
-            self._until(canary_done(client, target), "a canary run")
+            canary = start_canary(client, target)["runId"]
+            self._until(lambda: canary_done(client, canary), "a canary run")
+            self._console.step(f"canary {canary} succeeded")
+            remove_canary(client)
         seconds = monotonic() - begin
         self._console.banner(
             Banner(
-                version=_version(),
+                version=version("tocsin"),
                 seconds=seconds,
                 api=api,
                 target=target,
@@ -234,15 +237,3 @@ def _failed(what: str, lines: list[str]) -> Failure:
         problems=lines,
         fix="read the lines above; start again with --verbose to see everything",
     )
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("tocsin")
-
-
-def serve(options: Options, console: Console) -> int:
-    """Run a dev server; returns the exit code."""
-    sys.stdout.flush()
-    return DevServer(options, console).run()

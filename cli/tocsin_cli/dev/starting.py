@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tocsin_cli.client import Client
-from tocsin_cli.dev.samples import remove_canary, start_canary
 from tocsin_cli.exits import ExitCode
 from tocsin_cli.failures import Failure
 
@@ -27,22 +24,14 @@ def readyz(api: str) -> bool:
     return True
 
 
-def canary_done(client: Client, target: str) -> Callable[[], bool]:
-    """A condition that is true once a run has succeeded from end to end. Raises Failure when it has not."""
-    run = start_canary(client, target)
-
-    def done() -> bool:
-        found = client.get(f"/runs/{run['runId']}")
-        if found["status"] in {"failed", "cancelled", "skipped"}:
-            raise Failure(
-                f"the canary run {found['status']}: {found.get('error') or found.get('reason')}",
-                exit_code=ExitCode.UNREACHABLE,
-                code="canary_failed",
-                fix="start again with --verbose and read what the worker says",
-            )
-        if found["status"] != "succeeded":
-            return False
-        remove_canary(client)
-        return True
-
-    return done
+def canary_done(client: Client, run_id: str) -> bool:
+    """Whether the canary run has succeeded. Raises Failure when it has ended otherwise."""
+    run = client.get(f"/runs/{run_id}")
+    if run["status"] in {"failed", "cancelled", "skipped"}:
+        raise Failure(
+            f"the canary run {run['status']}: {run.get('error') or run.get('reason')}",
+            exit_code=ExitCode.UNREACHABLE,
+            code="canary_failed",
+            fix="start again with --verbose and read what the worker says",
+        )
+    return bool(run["status"] == "succeeded")
