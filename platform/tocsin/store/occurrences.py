@@ -93,7 +93,7 @@ def _gaps(conn: Connection, job: Job, start: datetime, end: datetime, limit: int
             outcome="gap",
             reason="missed",
             last=row.last_at,
-            count=row.count,
+            count=row._mapping["count"],
             at_least=row.at_least,
         )
         for row in rows
@@ -104,7 +104,7 @@ def _coming(job: Job, start: datetime, end: datetime, limit: int, now: datetime)
     schedule = parse_job(job.document).schedule
     if schedule is None or job.next_run_at is None:
         return []
-    times = []
+    times: list[Occurrence] = []
     at: datetime | None = max(job.next_run_at, start) - _MICROSECOND
     while at is not None and len(times) < limit:
         at = schedules.next_after(schedule, at)
