@@ -1,0 +1,1 @@
+"""The sharded beat: partitions, fencing, firing, publishing, reaping."""

@@ -92,6 +92,15 @@ JOIN jobs j ON j.partition_id = r.partition_id AND j.job_id = r.job_id
 WHERE p.partition_id = %s AND (r.fired_at, r.job_id, r.scheduled_at) > (%s, %s, %s)
 ORDER BY r.fired_at, r.job_id, r.scheduled_at LIMIT %s
 """
+# Index: runs_queued of each day, one probe a partition and day.
+BEHIND = """
+SELECT p.partition_id FROM partitions p
+WHERE p.partition_id = ANY(%s) AND EXISTS (
+    SELECT FROM runs r
+    WHERE r.partition_id = p.partition_id AND r.status = 'queued' AND r.fired_at > p.watermark
+)
+ORDER BY p.partition_id
+"""
 _START = (from_micros(0), UUID(int=0), from_micros(0))
 
 
@@ -139,6 +148,11 @@ def unpublished(
     rows = conn.execute(UNPUBLISHED, (partition, *(after or _START), limit)).fetchall()
     last = (rows[-1][7], rows[-1][1], rows[-1][2]) if len(rows) == limit else None
     return Page(runs=[queued_run(row) for row in rows], fired_at=rows[-1][7] if rows else None, after=last)
+
+
+def behind(conn: Connection, partitions: Sequence[int]) -> list[int]:
+    """Those of the partitions that have queued runs beyond their watermark."""
+    return [partition for (partition,) in conn.execute(BEHIND, (list(partitions),))]
 
 
 def queued_run(row: Sequence[Any]) -> QueuedRun:

@@ -1,0 +1,31 @@
+"""Named crash points: places where a test kills this process with SIGKILL, and nothing else happens.
+
+`TOCSIN_CRASH_AT=after-commit-before-publish:3` dies at the third pass of that point.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+POINTS = (
+    "after-commit-before-publish",
+    "after-publish-before-confirm",
+    "after-confirm-before-watermark",
+)
+
+_lock = threading.Lock()
+_name, _, _nth = os.environ.get("TOCSIN_CRASH_AT", "").partition(":")
+_left = int(_nth or 1)
+
+
+def point(name: str) -> None:
+    """Die here when the environment says so."""
+    global _left
+    if name != _name:
+        return
+    with _lock:
+        _left -= 1
+        if _left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,98 @@
+"""The partitions of one shard that this node fires: taken, left and lost as the coordinator says.
+
+Taking raises the epoch, then publishes again what the predecessor had not confirmed, and only then are the
+partitions fired. Leaving is the reverse: nothing more is fired, what is under way is confirmed, the watermark is
+written, the partition is given up in Postgres and then to the coordinator. Losing is immediate.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+import psycopg
+
+from beatshard.coordinator import Coordinator
+from beatshard.watermark import Batch
+from tocsin.store import partitions
+from tocsin.store.shards import Shard
+
+log = logging.getLogger(__name__)
+_DRAIN = 5.0  # seconds
+_PAGE = 1000  # runs published again in one batch
+
+HandOver = Callable[[Batch], None]
+Drain = Callable[[psycopg.Connection[Any], float], None]
+
+
+class Ownership:
+    """See the module; used by the shard's thread only, but for the counts."""
+
+    def __init__(self, shard: Shard, coordinator: Coordinator, hand_over: HandOver, drain: Drain) -> None:
+        self._shard = shard
+        self._coordinator = coordinator
+        self._hand_over = hand_over
+        self._drain = drain
+        self._range = frozenset(shard.partitions())
+        self.owned: dict[int, int] = {}  # partition → epoch
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything the coordinator gives is owned here."""
+        return self._coordinator.held() & self._range == self.owned.keys()
+
+    def follow(self, conn: psycopg.Connection[Any]) -> bool:
+        """Do what the coordinator says; True when partitions were taken."""
+        held = self._coordinator.held() & self._range
+        self.drop(self.owned.keys() - held)
+        leaving = self._coordinator.surplus() & self._range
+        if leaving:
+            self.leave(conn, leaving)
+        missing = held - leaving - self.owned.keys()
+        if missing:
+            self._take(conn, missing)
+        return bool(missing)
+
+    def drop(self, lost: Collection[int]) -> None:
+        """Fire these no more; somebody else may own them already."""
+        for partition in lost:
+            self.owned.pop(partition, None)
+
+    def forget(self) -> None:
+        """Own nothing; what the coordinator still gives is taken anew, with a new epoch."""
+        self.owned.clear()
+
+    def _take(self, conn: psycopg.Connection[Any], wanted: Collection[int]) -> None:
+        taken = partitions.take(conn, sorted(wanted), self._coordinator.node_id)
+        epochs = {each.partition: each.epoch for each in taken}
+        again = 0
+        for partition in partitions.behind(conn, list(epochs)):
+            again += self._publish_again(conn, partition, epochs[partition])
+        self.owned.update(epochs)
+        log.info("partitions_taken shard=%s count=%d republished=%d", self._shard.name, len(epochs), again)
+
+    def _publish_again(self, conn: psycopg.Connection[Any], partition: int, epoch: int) -> int:
+        count, after = 0, None
+        while True:
+            page = partitions.unpublished(conn, partition, after, limit=_PAGE)
+            if page.runs and page.fired_at is not None:
+                self._hand_over(Batch(runs=page.runs, marks={partition: (epoch, page.fired_at)}))
+            count += len(page.runs)
+            after = page.after
+            if after is None:
+                return count
+
+    def leave(self, conn: psycopg.Connection[Any], leaving: Collection[int]) -> None:
+        """Hand these over in order."""
+        mine = {partition: self.owned[partition] for partition in leaving if partition in self.owned}
+        self.drop(leaving)
+        if mine:
+            self._drain(conn, _DRAIN)
+            partitions.give_up(conn, mine)
+        self._coordinator.release(leaving)
+        log.info("partitions_left shard=%s count=%d", self._shard.name, len(leaving))
+
+    def leave_all(self, conn: psycopg.Connection[Any]) -> None:
+        """At the end of the node."""
+        self.leave(conn, list(self.owned))

@@ -1,0 +1,113 @@
+"""Publishing through kombu, for brokers without confirms of their own (the embedded Redis-compatible one).
+
+The transport's own answer to the write is the confirm. Slower than the AMQP path, and good for one machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from random import random
+from typing import Any
+
+from kombu.connection import Connection
+from kombu.messaging import Producer
+
+from beatshard import crash, topology
+from beatshard.encode import body, headers, queue_of
+from beatshard.publisher import Backlog, Confirmed, Job
+from beatshard.watermark import Batch
+from tocsin.store.partitions import QueuedRun
+
+log = logging.getLogger(__name__)
+_IDLE = 0.5  # seconds
+_MAX_PAUSE = 5.0  # seconds
+
+
+class PlainPublisher:
+    """One connection, one thread, one message after the other."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._backlog = Backlog()
+        self._todo: deque[tuple[QueuedRun, Job]] = deque()
+        self._stopping = threading.Event()
+        self._connection: Any = None
+        self._producer: Any = None
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    @property
+    def connected(self) -> bool:
+        return self._producer is not None
+
+    @property
+    def backlog(self) -> int:
+        return self._backlog.count
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def publish(self, batch: Batch, confirmed: Confirmed) -> None:
+        self._backlog.put((batch, confirmed))
+
+    def flush(self, timeout: float) -> bool:
+        return self._backlog.wait_empty(timeout)
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        pause = 0.1
+        while not self._stopping.is_set():
+            try:
+                if self._producer is None:
+                    self._connect()
+                    pause = 0.1
+                self._round()
+            except Exception as error:
+                log.warning("publisher_reconnects error=%s: %s", type(error).__name__, error)
+                self._disconnect()
+                self._stopping.wait(pause * (0.5 + random() / 2))
+                pause = min(pause * 2, _MAX_PAUSE)
+        self._disconnect()
+
+    def _connect(self) -> None:
+        self._connection = Connection(self._url, connect_timeout=5)  # type: ignore[no-untyped-call]
+        self._connection.ensure_connection(max_retries=1)
+        channel = self._connection.default_channel
+        for queue in topology.queues(self._url):
+            queue(channel).declare()  # type: ignore[no-untyped-call]
+        self._producer = Producer(channel)  # type: ignore[no-untyped-call]
+        log.info("publisher_connected broker=%s", self._connection.as_uri())
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._producer = self._connection, None, None
+        if connection is not None:
+            try:
+                connection.release()
+            except Exception as error:
+                log.debug("closing the broker connection: %s", error)
+
+    def _round(self) -> None:
+        if not self._todo:
+            job = self._backlog.get(_IDLE)
+            if job is None:
+                return
+            self._todo.extend((run, job) for run in job[0].runs)
+        while self._todo and not self._stopping.is_set():
+            run, job = self._todo[0]
+            self._producer.publish(
+                body(run),
+                routing_key=queue_of(run),
+                headers=headers(run),
+                correlation_id=run.run_id,
+                reply_to="",
+                serializer="json",
+                delivery_mode=2,
+                priority=0,
+            )
+            crash.point("after-publish-before-confirm")
+            self._todo.popleft()
+            self._backlog.settle(job)

@@ -1,0 +1,257 @@
+"""One thread per shard: take and leave partitions, look ahead, fire, reap, remember what is confirmed.
+
+`run_once` is one bounded round. The order in it matters: partitions that are no longer held are dropped
+before anything is fired. All of a shard's runs become queued in this one thread, so the order of `fired_at` is
+the order in which batches are registered, which is what the watermark relies on.
+
+An error of Postgres leaves open whether the last transaction was committed. The loop then forgets every
+partition and takes them anew: the epoch rises, and what was committed lies beyond the watermark.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from beatshard import crash
+from beatshard.coordinator import Coordinator
+from beatshard.ownership import Ownership
+from beatshard.publisher import Publisher
+from beatshard.rate import Bucket
+from beatshard.watermark import Batch, Tracker, marks_of
+from beatshard.wheel import Wheel
+from tocsin.clock import monotonic
+from tocsin.settings import Settings
+from tocsin.store import firing, partitions, reaping
+from tocsin.store.plans import PlanCache
+from tocsin.store.shards import Shard, connect
+
+log = logging.getLogger(__name__)
+_PER_PARTITION = 1000  # triggers of one partition fired in one transaction at most
+_LATE = 10.0  # seconds after which a trigger counts as part of a recovery, whose rate is limited
+_BACKLOG = 20_000  # runs handed to the publisher without a confirm, beyond which nothing more is fired
+_HAIR = 0.002  # seconds between two looks at what the database's clock found not due yet
+_RECOVERY_LOOK = 0.1  # seconds between two looks while late triggers are fired at their limited rate
+_WATERMARKS = 1.0  # seconds between two writes of watermarks
+_MAX_PAUSE = 5.0  # seconds between two attempts to reach the database
+_SWEEP = 30.0  # seconds between two looks for what is stuck
+
+
+@dataclass(slots=True, kw_only=True)
+class Did:
+    """What one round did."""
+
+    fired: int = 0
+    reaped: int = 0
+    looked: bool = False
+
+
+class ShardLoop:
+    """See the module; `stop` and `wake` may be called from any thread."""
+
+    def __init__(
+        self, shard: Shard, settings: Settings, coordinator: Coordinator, publisher: Publisher
+    ) -> None:
+        self.shard = shard
+        self._settings = settings
+        self._publisher = publisher
+        self._tracker = Tracker()
+        self._plans = PlanCache(retention=timedelta(days=settings.retention_days))
+        self._ownership = Ownership(shard, coordinator, self.hand_over, self.drain)
+        self._wheel = Wheel()
+        self._recovery = Bucket(settings.recovery_rate)
+        self._conn: psycopg.Connection[Any] | None = None
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._offset = 0.0  # database's epoch seconds minus this node's monotonic seconds
+        self._next: dict[str, float] = {"look": 0.0, "reap": 0.0, "sweep": 0.0, "mark": 0.0}
+        self.thread = threading.Thread(target=self._run, name=f"shard-{shard.name}", daemon=True)
+
+    @property
+    def owned(self) -> int:
+        """Partitions that this loop fires."""
+        return len(self._ownership.owned)
+
+    @property
+    def owns_first(self) -> bool:
+        """Whether the shard's maintenance is this node's."""
+        return self.shard.first in self._ownership.owned
+
+    @property
+    def settled(self) -> bool:
+        """Whether it owns all that the coordinator gives it."""
+        return self._ownership.settled
+
+    def wake(self) -> None:
+        """Look ahead now: something may be due sooner than the last look has seen."""
+        self._next["look"] = 0.0
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Leave everything in order and end; join `thread`."""
+        self._stopping.set()
+        self._wake.set()
+
+    def _run(self) -> None:
+        pause = 0.2
+        while not self._stopping.is_set():
+            try:
+                self.run_once(monotonic())
+                pause = 0.2
+            except psycopg.Error as error:
+                log.warning("shard_unreachable shard=%s error=%s", self.shard.name, str(error).strip())
+                self._forget()
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _MAX_PAUSE)
+                continue
+            self._sleep()
+        try:
+            if self._conn is not None:
+                self._ownership.leave_all(self._conn)
+        except psycopg.Error as error:
+            log.warning("shard_left_untidy shard=%s error=%s", self.shard.name, str(error).strip())
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ownership.forget()
+        self._wheel.replace([])
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+    def _sleep(self) -> None:
+        due = self._wheel.next_due()
+        wait = min(self._next.values()) - monotonic()
+        if due is not None and self._publisher.backlog < _BACKLOG:
+            wait = min(wait, due - monotonic())
+        if wait > 0:
+            self._wake.wait(wait)
+        self._wake.clear()
+
+    def run_once(self, now: float) -> Did:
+        """One bounded round at `now` (monotonic seconds)."""
+        did = Did()
+        if self._conn is None:
+            self._conn = connect(self.shard.url)
+            self._conn.execute("SET enable_seqscan = off")  # keys are looked up, whatever the estimates say
+        if self._ownership.follow(self._conn):
+            self._next["look"] = 0.0
+        if self._due("look", now, self._settings.poll_interval):
+            self._look_ahead(self._conn)
+            did.looked = True
+        did.fired = self._fire(self._conn)
+        if self._ownership.owned and self._due("reap", now, self._settings.reap_interval):
+            did.reaped = self._reap(self._conn)
+        if self._due("mark", now, _WATERMARKS):
+            self.write_marks(self._conn)
+        return did
+
+    def _due(self, what: str, now: float, interval: float) -> bool:
+        if now < self._next[what]:
+            return False
+        self._next[what] = now + interval
+        return True
+
+    def _look_ahead(self, conn: psycopg.Connection[Any]) -> None:
+        owned = list(self._ownership.owned)
+        if not owned:
+            self._wheel.replace([])
+            return
+        before = monotonic()
+        look = firing.look_ahead(conn, self._plans, owned, self._settings.look_ahead, _PER_PARTITION)
+        if look.now is not None:
+            self._offset = look.now.timestamp() - (before + monotonic()) / 2
+        self._wheel.replace(
+            (due.fire_at.timestamp() - self._offset, due.partition, due.count) for due in look.due
+        )
+
+    def _fire(self, conn: psycopg.Connection[Any]) -> int:
+        """Fire what is due, a batch a transaction, until nothing is or the publisher is full."""
+        fired = 0
+        while self._publisher.backlog < _BACKLOG and not self._stopping.is_set():
+            now = monotonic()
+            due = self._wheel.next_due()
+            if due is None or due > now:
+                break
+            batch, limit = self._settings.fire_batch, _PER_PARTITION
+            late = now - due > _LATE
+            if late:
+                batch = min(batch, self._recovery.available(now))
+                if batch < 1:
+                    self._next["look"] = min(self._next["look"], now + _RECOVERY_LOOK)
+                    break
+                limit = min(limit, batch)
+            taken = self._wheel.pop_due(now, batch)
+            epochs = self._ownership.owned
+            owned = {p: epochs[p] for p in taken if p in epochs}
+            if not owned:
+                continue
+            done = firing.fire(conn, self._plans, owned, limit=limit, horizon=self._settings.look_ahead)
+            self._after(done, owned)
+            self._put_back(done, taken)
+            if late:
+                self._recovery.take(done.due)
+                self._next["look"] = min(self._next["look"], now + _RECOVERY_LOOK)
+            fired += len(done.runs)
+        return fired
+
+    def _put_back(self, done: firing.Fired, taken: dict[int, float]) -> None:
+        """This clock was a hair before the database's: what was not due yet stays in the wheel."""
+        if done.fired_at is None:
+            return
+        fired_at = done.fired_at.timestamp() - self._offset
+        for partition, due in taken.items():
+            if due > fired_at:
+                self._wheel.add(due + _HAIR, partition)
+
+    def _after(self, done: firing.Fired, owned: dict[int, int]) -> None:
+        if done.fenced:
+            log.warning("partitions_fenced shard=%s count=%d", self.shard.name, len(done.fenced))
+            self._ownership.drop(done.fenced)
+        if done.runs and done.fired_at is not None:
+            self.hand_over(Batch(runs=done.runs, marks=marks_of(done.runs, done.fired_at, owned)))
+        if done.stale or done.skipped or done.gaps:
+            log.info("triggers_dropped stale=%d skipped=%d gaps=%d", done.stale, done.skipped, done.gaps)
+        for due in done.next_due:
+            self._wheel.add(due.fire_at.timestamp() - self._offset, due.partition, due.count)
+        if done.gaps or done.due >= _PER_PARTITION:
+            self._next["look"] = 0.0  # there may be more, or a next nominal time that is due as well
+
+    def hand_over(self, batch: Batch) -> None:
+        """A committed batch to the publisher; from here on it is confirmed or found by a takeover."""
+        crash.point("after-commit-before-publish")
+        self._tracker.register(batch)
+        self._publisher.publish(batch, self._tracker.confirm)
+
+    def _reap(self, conn: psycopg.Connection[Any]) -> int:
+        owned = dict(self._ownership.owned)
+        results = [reaping.reap(conn, owned)]
+        if self._due("sweep", monotonic(), _SWEEP):
+            results.append(reaping.sweep(conn, owned, older_than=self._settings.republish_after))
+        for done in results:
+            self._ownership.drop(done.fenced)
+            if done.runs and done.fired_at is not None:
+                self.hand_over(Batch(runs=done.runs, marks=marks_of(done.runs, done.fired_at, owned)))
+            if done.released:
+                self._next["look"] = 0.0
+            if done.runs or done.failed or done.cancelled:
+                log.info("runs_reaped sent=%d failed=%d", len(done.runs), done.failed)
+        return sum(len(done.runs) for done in results)
+
+    def write_marks(self, conn: psycopg.Connection[Any]) -> None:
+        """Remember what has been confirmed since the last time."""
+        marks = self._tracker.take()
+        if marks:
+            crash.point("after-confirm-before-watermark")
+            self._ownership.drop(partitions.set_watermarks(conn, marks))
+
+    def drain(self, conn: psycopg.Connection[Any], timeout: float) -> None:
+        """Wait for the confirms of what this shard has under way, then write the watermarks."""
+        if not self._publisher.flush(timeout):
+            log.warning("drain_incomplete shard=%s batches=%d", self.shard.name, self._tracker.open)
+        self.write_marks(conn)
