@@ -5,7 +5,9 @@ The process holds no state of its own: any number of them serve one set of shard
 
 from __future__ import annotations
 
+import logging
 import signal
+import socket
 import uuid
 from collections import defaultdict
 from types import FrameType
@@ -26,6 +28,8 @@ from tocsin_api.dispatch import THREADS, endpoint, problem_of, respond
 from tocsin_api.documentation import documentation_routes
 from tocsin_api.operations import OPERATIONS, Operation
 
+log = logging.getLogger(__name__)
+
 
 def create_app(settings: Settings) -> Starlette:
     """The application for these settings."""
@@ -44,6 +48,14 @@ def run(settings: Settings, host: str, port: int) -> int:
     """Serve until a signal ends it; returns the exit code. For the main thread of a process."""
     import uvicorn
 
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """Say where it serves: a port of 0 is known only now."""
+            await super().startup(sockets)
+            if self.started:
+                bound = self.servers[0].sockets[0].getsockname()
+                log.info("api ready http://%s:%d", bound[0], bound[1])
+
     config = uvicorn.Config(
         create_app(settings),
         host=host,
@@ -53,7 +65,7 @@ def run(settings: Settings, host: str, port: int) -> int:
         timeout_graceful_shutdown=10,
         server_header=False,
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     # uvicorn raises the signal that ended it once more, for the handler that was there before: this one.
     before = {sig: signal.signal(sig, _ignore) for sig in (signal.SIGINT, signal.SIGTERM)}
     try:

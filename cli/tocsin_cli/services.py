@@ -38,3 +38,4 @@ def log_to_stderr(level: str | None = None) -> None:
     chosen = (level or os.environ.get("TOCSIN_LOG_LEVEL") or "INFO").upper()
     known = chosen if chosen in logging.getLevelNamesMapping() else "INFO"
     logging.basicConfig(stream=sys.stderr, level=known, format=LOG_FORMAT)
+    logging.getLogger("alembic").setLevel(logging.WARNING)

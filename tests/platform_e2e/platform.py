@@ -48,7 +48,7 @@ class Platform:
         self.database.execute(_SIGNALS)
         self._changes.execute("LISTEN changed")
         api = self.process("api", "--port", "0")
-        address = api.wait_for_line(r"(http://127\.0\.0\.1:\d+)", timeout=60)[1]
+        address = api.wait_for_line(r"api ready (http://\S+)", timeout=60)[1]
         self.client = self._stack.enter_context(httpx.Client(base_url=address, timeout=30))
         return self
 
