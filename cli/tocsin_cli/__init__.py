@@ -1,0 +1,1 @@
+"""The command line `tocsin`, and the development server."""
