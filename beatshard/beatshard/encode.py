@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from struct import pack
 from typing import Any
+from uuid import uuid4
 
 from tocsin.queues import QUEUES, task_name
 from tocsin.store.partitions import QueuedRun
@@ -33,6 +34,12 @@ _MANDATORY = b"\x01"
 def origin() -> str:
     """Who sends, in Celery's form."""
     return f"gen{os.getpid()}@{socket.gethostname()}"
+
+
+@cache
+def reply_to() -> str:
+    """Where Celery would look for a result: an address of this process's own, which nobody reads."""
+    return str(uuid4())
 
 
 def queue_of(run: QueuedRun) -> str:
@@ -117,7 +124,7 @@ def frames(run: QueuedRun, channel: int) -> bytes:
             table,
             b"\x02\x00",  # persistent, priority 0
             _short(run_id),
-            _short(""),
+            _short(reply_to()),
         )
     )
     return template.method + _frame(2, channel, content) + _frame(3, channel, payload)

@@ -8,12 +8,13 @@ written, the partition is given up in Postgres and then to the coordinator. Losi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import psycopg
 
 from beatshard.coordinator import Coordinator
+from beatshard.handover import HandOver
 from beatshard.watermark import Batch
 from tocsin.store import partitions
 from tocsin.store.shards import Shard
@@ -22,18 +23,14 @@ log = logging.getLogger(__name__)
 _DRAIN = 5.0  # seconds
 _PAGE = 1000  # runs published again in one batch
 
-HandOver = Callable[[Batch], None]
-Drain = Callable[[psycopg.Connection[Any], float], None]
-
 
 class Ownership:
     """See the module; used by the shard's thread only, but for the counts."""
 
-    def __init__(self, shard: Shard, coordinator: Coordinator, hand_over: HandOver, drain: Drain) -> None:
+    def __init__(self, shard: Shard, coordinator: Coordinator, out: HandOver) -> None:
         self._shard = shard
         self._coordinator = coordinator
-        self._hand_over = hand_over
-        self._drain = drain
+        self._out = out
         self._range = frozenset(shard.partitions())
         self.owned: dict[int, int] = {}  # partition → epoch
 
@@ -77,7 +74,7 @@ class Ownership:
         while True:
             page = partitions.unpublished(conn, partition, after, limit=_PAGE)
             if page.runs and page.fired_at is not None:
-                self._hand_over(Batch(runs=page.runs, marks={partition: (epoch, page.fired_at)}))
+                self._out.send(Batch(runs=page.runs, marks={partition: (epoch, page.fired_at)}))
             count += len(page.runs)
             after = page.after
             if after is None:
@@ -88,7 +85,7 @@ class Ownership:
         mine = {partition: self.owned[partition] for partition in leaving if partition in self.owned}
         self.drop(leaving)
         if mine:
-            self._drain(conn, _DRAIN)
+            self._out.drain(conn, _DRAIN)
             partitions.give_up(conn, mine)
         self._coordinator.release(leaving)
         log.info("partitions_left shard=%s count=%d", self._shard.name, len(leaving))

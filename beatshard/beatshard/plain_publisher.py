@@ -15,7 +15,7 @@ from kombu.connection import Connection
 from kombu.messaging import Producer
 
 from beatshard import crash, topology
-from beatshard.encode import body, headers, queue_of
+from beatshard.encode import body, headers, queue_of, reply_to
 from beatshard.publisher import Backlog, Confirmed, Job
 from beatshard.watermark import Batch
 from tocsin.store.partitions import QueuedRun
@@ -103,7 +103,7 @@ class PlainPublisher:
                 routing_key=queue_of(run),
                 headers=headers(run),
                 correlation_id=run.run_id,
-                reply_to="",
+                reply_to=reply_to(),
                 serializer="json",
                 delivery_mode=2,
                 priority=0,

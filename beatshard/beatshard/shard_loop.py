@@ -18,23 +18,22 @@ from typing import Any
 
 import psycopg
 
-from beatshard import crash
 from beatshard.coordinator import Coordinator
+from beatshard.handover import HandOver
 from beatshard.ownership import Ownership
 from beatshard.publisher import Publisher
 from beatshard.rate import Bucket
-from beatshard.watermark import Batch, Tracker, marks_of
 from beatshard.wheel import Wheel
 from tocsin.clock import monotonic
 from tocsin.settings import Settings
-from tocsin.store import firing, partitions, reaping
+from tocsin.store import firing, reaping
 from tocsin.store.plans import PlanCache
 from tocsin.store.shards import Shard, connect
 
 log = logging.getLogger(__name__)
 _PER_PARTITION = 1000  # triggers of one partition fired in one transaction at most
 _LATE = 10.0  # seconds after which a trigger counts as part of a recovery, whose rate is limited
-_BACKLOG = 20_000  # runs handed to the publisher without a confirm, beyond which nothing more is fired
+_ROUND = 0.5  # seconds of firing before the coordinator is asked again
 _HAIR = 0.002  # seconds between two looks at what the database's clock found not due yet
 _RECOVERY_LOOK = 0.1  # seconds between two looks while late triggers are fired at their limited rate
 _WATERMARKS = 1.0  # seconds between two writes of watermarks
@@ -59,17 +58,17 @@ class ShardLoop:
     ) -> None:
         self.shard = shard
         self._settings = settings
-        self._publisher = publisher
-        self._tracker = Tracker()
+        self._out = HandOver(shard.name, publisher)
         self._plans = PlanCache(retention=timedelta(days=settings.retention_days))
-        self._ownership = Ownership(shard, coordinator, self.hand_over, self.drain)
+        self._ownership = Ownership(shard, coordinator, self._out)
         self._wheel = Wheel()
         self._recovery = Bucket(settings.recovery_rate)
         self._conn: psycopg.Connection[Any] | None = None
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._offset = 0.0  # database's epoch seconds minus this node's monotonic seconds
-        self._next: dict[str, float] = {"look": 0.0, "reap": 0.0, "sweep": 0.0, "mark": 0.0}
+        self._next: dict[str, float] = {"look": 0.0, "reap": 0.0, "mark": 0.0}
+        self._swept_at = float("-inf")
         self.thread = threading.Thread(target=self._run, name=f"shard-{shard.name}", daemon=True)
 
     @property
@@ -127,7 +126,7 @@ class ShardLoop:
     def _sleep(self) -> None:
         due = self._wheel.next_due()
         wait = min(self._next.values()) - monotonic()
-        if due is not None and self._publisher.backlog < _BACKLOG:
+        if due is not None and not self._out.full:
             wait = min(wait, due - monotonic())
         if wait > 0:
             self._wake.wait(wait)
@@ -145,10 +144,10 @@ class ShardLoop:
             self._look_ahead(self._conn)
             did.looked = True
         did.fired = self._fire(self._conn)
-        if self._ownership.owned and self._due("reap", now, self._settings.reap_interval):
+        if self._due("reap", now, self._settings.reap_interval) and self._ownership.owned:
             did.reaped = self._reap(self._conn)
         if self._due("mark", now, _WATERMARKS):
-            self.write_marks(self._conn)
+            self._ownership.drop(self._out.write_marks(self._conn))
         return did
 
     def _due(self, what: str, now: float, interval: float) -> bool:
@@ -171,10 +170,13 @@ class ShardLoop:
         )
 
     def _fire(self, conn: psycopg.Connection[Any]) -> int:
-        """Fire what is due, a batch a transaction, until nothing is or the publisher is full."""
+        """Fire what is due, a batch a transaction, until nothing is, the publisher is full or the round is over."""
         fired = 0
-        while self._publisher.backlog < _BACKLOG and not self._stopping.is_set():
+        end = monotonic() + _ROUND
+        while not self._out.full and not self._stopping.is_set():
             now = monotonic()
+            if now > end:
+                break
             due = self._wheel.next_due()
             if due is None or due > now:
                 break
@@ -213,8 +215,7 @@ class ShardLoop:
         if done.fenced:
             log.warning("partitions_fenced shard=%s count=%d", self.shard.name, len(done.fenced))
             self._ownership.drop(done.fenced)
-        if done.runs and done.fired_at is not None:
-            self.hand_over(Batch(runs=done.runs, marks=marks_of(done.runs, done.fired_at, owned)))
+        self._out.send_runs(done.runs, done.fired_at, owned)
         if done.stale or done.skipped or done.gaps:
             log.info("triggers_dropped stale=%d skipped=%d gaps=%d", done.stale, done.skipped, done.gaps)
         for due in done.next_due:
@@ -222,36 +223,17 @@ class ShardLoop:
         if done.gaps or done.due >= _PER_PARTITION:
             self._next["look"] = 0.0  # there may be more, or a next nominal time that is due as well
 
-    def hand_over(self, batch: Batch) -> None:
-        """A committed batch to the publisher; from here on it is confirmed or found by a takeover."""
-        crash.point("after-commit-before-publish")
-        self._tracker.register(batch)
-        self._publisher.publish(batch, self._tracker.confirm)
-
     def _reap(self, conn: psycopg.Connection[Any]) -> int:
         owned = dict(self._ownership.owned)
         results = [reaping.reap(conn, owned)]
-        if self._due("sweep", monotonic(), _SWEEP):
+        if monotonic() - self._swept_at > _SWEEP:
+            self._swept_at = monotonic()
             results.append(reaping.sweep(conn, owned, older_than=self._settings.republish_after))
         for done in results:
             self._ownership.drop(done.fenced)
-            if done.runs and done.fired_at is not None:
-                self.hand_over(Batch(runs=done.runs, marks=marks_of(done.runs, done.fired_at, owned)))
+            self._out.send_runs(done.runs, done.fired_at, owned)
             if done.released:
                 self._next["look"] = 0.0
             if done.runs or done.failed or done.cancelled:
                 log.info("runs_reaped sent=%d failed=%d", len(done.runs), done.failed)
         return sum(len(done.runs) for done in results)
-
-    def write_marks(self, conn: psycopg.Connection[Any]) -> None:
-        """Remember what has been confirmed since the last time."""
-        marks = self._tracker.take()
-        if marks:
-            crash.point("after-confirm-before-watermark")
-            self._ownership.drop(partitions.set_watermarks(conn, marks))
-
-    def drain(self, conn: psycopg.Connection[Any], timeout: float) -> None:
-        """Wait for the confirms of what this shard has under way, then write the watermarks."""
-        if not self._publisher.flush(timeout):
-            log.warning("drain_incomplete shard=%s batches=%d", self.shard.name, self._tracker.open)
-        self.write_marks(conn)

@@ -171,3 +171,31 @@ def test_a_job_that_begins_in_the_past(platform: Platform, receiver: Receiver, m
     gaps = platform.database.execute("SELECT first_at, last_at, count FROM gaps").fetchall()
     dropped = nominal[: 4 - runs]
     assert gaps == ([(dropped[0], dropped[-1], len(dropped))] if dropped else [])
+
+
+def test_nodes_share_the_partitions_and_take_over_from_a_dead_one(
+    platform: Platform, receiver: Receiver
+) -> None:
+    first = platform.node()
+    second = platform.node()
+    platform.worker()
+
+    def owners() -> dict[str, int]:
+        rows = platform.database.execute("SELECT owner, count(*) FROM partitions GROUP BY owner").fetchall()
+        return dict(rows)
+
+    platform.wait(lambda: len(owners()) == 2 and min(owners().values()) > 400)
+    jobs = [platform.create(f"second-{n}", f"{receiver.url}/ok", schedule={"every": "1s"}) for n in range(10)]
+    receiver.wait_for(lambda request: request.path == "/ok", count=20, timeout=30)
+    first.kill()
+    platform.wait(lambda: list(owners().values()) == [1024])
+    receiver.wait_for(lambda request: request.path == "/ok", count=len(receiver.requests()) + 30, timeout=30)
+    second.terminate()
+    assert second.returncode == 0
+    assert owners() == {None: 1024}, "a node that is told to stop gives its partitions up"
+    platform.wait(lambda: not [job for job in jobs for r in platform.runs(job) if r["status"] != "succeeded"])
+    for job in jobs:
+        seconds = [datetime.fromisoformat(run["nominalTime"]) for run in platform.runs(job)]
+        assert all(b - a == timedelta(seconds=1) for a, b in pairwise(seconds)), "a second is missing"
+    keys = [request.key for request in receiver.requests(lambda request: request.path == "/ok")]
+    assert len(keys) == len(set(keys)), "a run was executed twice"
