@@ -10,7 +10,10 @@ message is acked when its claim is committed, long before that.
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from celery import Celery
 from kombu.entity import Exchange, Queue
@@ -36,6 +39,7 @@ class TocsinApp(Celery):  # type: ignore[misc]
     settings: Settings
     acks: Acks
     counters: Counters
+    worker_id: str
     executor: Executor | None = None
 
     def start_executor(self, queues: tuple[str, ...]) -> None:
@@ -43,7 +47,9 @@ class TocsinApp(Celery):  # type: ignore[misc]
         from tocsin_tasks.executor import Executor  # httpx and psycopg load only where runs are executed
 
         tiers = [tier for tier, queue in QUEUES.items() if queue in queues]
-        self.executor = Executor(self.settings, acks=self.acks, counters=self.counters, tiers=tiers)
+        self.executor = Executor(
+            self.settings, worker_id=self.worker_id, acks=self.acks, counters=self.counters, tiers=tiers
+        )
         self.executor.start()
 
     def stop_executor(self) -> None:
@@ -61,6 +67,7 @@ def make_app(settings: Settings) -> TocsinApp:
     """The app that these settings describe; it connects to nothing yet."""
     app = TocsinApp("tocsin_tasks", set_as_current=False)
     app.settings, app.acks, app.counters = settings, Acks(), Counters()
+    app.worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     app.conf.update(_configuration(settings))
     app.steps["worker"].add(ExecutorStep)
     app.task(name=f"{TASK_PREFIX}http", Strategy="tocsin_tasks.strategy:strategy", acks_late=True)(_run)

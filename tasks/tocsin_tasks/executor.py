@@ -13,14 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 from tocsin.errors import ShardUnavailableError
 from tocsin.model.status import Tier
@@ -40,18 +38,13 @@ logger = logging.getLogger(__name__)
 CLOSE_SECONDS = 15.0  # for writing the last results, once the attempts have ended
 
 
-def new_worker_id() -> str:
-    """Host, process and eight random digits: unique, and people find the machine."""
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-
-
 class Executor:
     """The thread and all that lives on its loop."""
 
     def __init__(
-        self, settings: Settings, *, acks: Acks, counters: Counters, tiers: Sequence[Tier] = tuple(Tier)
+        self, settings: Settings, *, worker_id: str, acks: Acks, counters: Counters, tiers: Sequence[Tier]
     ) -> None:
-        self.worker_id = new_worker_id()
+        self.worker_id = worker_id
         self._settings, self._acks, self._counters, self._tiers = settings, acks, counters, tuple(tiers)
         self._thread = threading.Thread(target=self._main, name="tocsin-executor", daemon=True)
         self._loop = asyncio.new_event_loop()

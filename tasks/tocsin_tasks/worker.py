@@ -26,6 +26,8 @@ def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
     app = make_app(settings)
     queues = [QUEUES[tier] for tier in tiers]
     worker = app.WorkController(
+        # Two workers of one name would ask for the same exclusive queue, and the second would never start.
+        hostname=f"tocsin@{app.worker_id}",
         queues=queues,
         pool="solo",
         concurrency=1,
@@ -58,5 +60,4 @@ def _stopper(worker: Any) -> Any:
 
 
 def _say_ready(app: TocsinApp, tiers: Sequence[Tier]) -> None:
-    assert app.executor is not None
-    print(f"worker ready id={app.executor.worker_id} tiers={','.join(tiers)}", file=sys.stdout, flush=True)  # noqa: T201
+    print(f"worker ready id={app.worker_id} tiers={','.join(tiers)}", file=sys.stdout, flush=True)  # noqa: T201
