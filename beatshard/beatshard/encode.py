@@ -24,8 +24,8 @@ from tocsin.store.partitions import QueuedRun
 
 _EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 _END = b"\xce"
-# content-type, content-encoding, headers, delivery-mode, priority, correlation-id, reply-to
-_FLAGS = 1 << 15 | 1 << 14 | 1 << 13 | 1 << 12 | 1 << 11 | 1 << 10 | 1 << 9
+# content-type, content-encoding, headers, delivery-mode, correlation-id, reply-to; as Celery, no priority
+_FLAGS = 1 << 15 | 1 << 14 | 1 << 13 | 1 << 12 | 1 << 10 | 1 << 9
 _PUBLISH = pack(">HHH", 60, 40, 0)
 _MANDATORY = b"\x01"
 
@@ -122,7 +122,7 @@ def frames(run: QueuedRun, channel: int) -> bytes:
             _short("utf-8"),
             pack(">I", len(table)),
             table,
-            b"\x02\x00",  # persistent, priority 0
+            b"\x02",  # persistent
             _short(run_id),
             _short(reply_to()),
         )

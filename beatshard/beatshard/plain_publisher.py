@@ -98,10 +98,12 @@ class PlainPublisher:
             self._todo.extend((run, job) for run in job[0].runs)
         while self._todo and not self._stopping.is_set():
             run, job = self._todo[0]
+            table = headers(run)
             self._producer.publish(
                 body(run),
                 routing_key=queue_of(run),
-                headers=headers(run),
+                headers=table,
+                kwargsrepr=table["kwargsrepr"],  # Celery passes it on as a property, too
                 correlation_id=run.run_id,
                 reply_to=reply_to(),
                 serializer="json",

@@ -71,7 +71,11 @@ def publish(url: str, *runs: QueuedRun) -> None:
 def send_by_celery(url: str, run: QueuedRun) -> None:
     app = Celery("golden", broker=url, set_as_current=False)
     app.conf.update(task_queues=topology.queues(url), task_create_missing_queues=False)
-    task = app.task(name=task_name(run.task_kind))(lambda *_: None)
+
+    @app.task(name=task_name(run.task_kind))
+    def task(run_id: str, attempt: int) -> None:
+        """Only its name is sent."""
+
     task.apply_async(
         args=[run.run_id, run.attempt],
         task_id=run.run_id,
@@ -82,13 +86,10 @@ def send_by_celery(url: str, run: QueuedRun) -> None:
 
 
 def fetch(url: str, tier: Tier = Tier.DEFAULT) -> Message:
-    with Connection(url) as connection:
-        queue: Any = Queue(QUEUES[tier], durable=True, queue_arguments=queue_arguments(url))(
-            connection.channel()
-        )
-        message = queue.get(no_ack=True)
-        assert message is not None
-        return message
+    """Wait for the next message of the tier's queue and take it."""
+    queue = Queue(QUEUES[tier], durable=True, queue_arguments=queue_arguments(url))
+    with Connection(url) as connection, connection.SimpleQueue(queue, no_ack=True) as simple:
+        return simple.get(timeout=20)
 
 
 @pytest.mark.parametrize("name", ["nightly-close", 'it\'s "quoted" – naïve 時刻 {}'])
@@ -156,7 +157,8 @@ app.conf.worker_hijack_root_logger = False
 @app.task(name="tocsin.run.http", bind=True)
 def run(self, run_id, attempt):
     request = self.request
-    print("RAN", request.id == run_id, attempt, request.kwargsrepr, request.retries, request.eta, flush=True)
+    seen = [request.id == run_id, attempt, request.kwargsrepr, request.retries, request.eta]
+    print("RAN " + " ".join(map(str, seen)), flush=True)
 """
 
 

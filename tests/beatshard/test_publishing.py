@@ -94,7 +94,7 @@ def test_a_refused_message_is_sent_again_until_it_is_taken(
     assert hand_in(publisher, some_runs(1)).wait(30)
     policy = '{"max-length": 1, "overflow": "reject-publish"}'
     rabbitmq_node.ctl("set_policy", "-p", vhost, "full", "^tocsin", policy, "--apply-to", "queues")
-    runs = some_runs(20)
+    runs = some_runs(500)
     done = hand_in(publisher, runs)
     assert not done.wait(1.0), "the queue is full, so nothing may be confirmed"
     rabbitmq_node.ctl("clear_policy", "-p", vhost, "full")
