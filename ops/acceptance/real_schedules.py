@@ -127,7 +127,7 @@ def main() -> int:
     command = [sys.executable, "-m", "tocsin_cli", "dev", "--no-sample", "--port", "7520"]
     with tempfile.TemporaryDirectory() as temp, Receiver(Path(temp) / "received.jsonl") as receiver:
         with Process(command, env={"NO_COLOR": "1"}) as dev:
-            address = dev.wait_for_line(r"API\s+(http://\S+)", timeout=180).match[1]
+            address = dev.wait_for_line(r"API\s+(http://\S+)", timeout=180)[1]
             with httpx.Client(base_url=address, timeout=30) as client:
                 began = time.monotonic()
                 apply(client, items, receiver.url)
