@@ -7,11 +7,14 @@ unwritten results can pile up. Used on the executor's loop only.
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from enum import Enum
 
 from tocsin.ids import RunKey
 from tocsin.store.leases import Claimed, Result
+
+logger = logging.getLogger(__name__)
 
 
 class Stop(Enum):
@@ -42,6 +45,8 @@ class Attempt:
         """Cut it short; the first reason stays. One that is over already is left alone."""
         if self.stopped is None and self.result is None:
             self.stopped = why
+            if why is Stop.LOST:
+                logger.warning("%s is cut: its lease is lost", self.key)
             # A task that has not begun would be cancelled without ever seeing why.
             if self.task is not None and self.begun:
                 self.task.cancel()

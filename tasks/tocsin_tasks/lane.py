@@ -88,9 +88,12 @@ class Lane:
     def give_back(self, older_than: float = 0.0) -> None:
         """Return the messages that have waited for `older_than` seconds to the broker."""
         limit = clock.monotonic() - older_than
+        before = len(self._waiting)
         while self._waiting and self._waiting[0].arrived <= limit:
             self._acks.settle(self._waiting.popleft().message, Verdict.REQUEUE)
             self._counters.requeued += 1
+        if len(self._waiting) < before:
+            logger.info("%d messages go back to the broker", before - len(self._waiting))
 
     async def close(self) -> None:
         """Close the connections."""
