@@ -33,6 +33,7 @@ from tocsin.store.shards import Shard, connect
 log = logging.getLogger(__name__)
 _PER_PARTITION = 1000  # triggers of one partition fired in one transaction at most
 _LATE = 10.0  # seconds after which a trigger counts as part of a recovery, whose rate is limited
+_BETWEEN_LOOKS = 0.05  # seconds at least between two looks ahead, however many hints come
 _ROUND = 0.5  # seconds of firing before the coordinator is asked again
 _HAIR = 0.002  # seconds between two looks at what the database's clock found not due yet
 _RECOVERY_LOOK = 0.1  # seconds between two looks while late triggers are fired at their limited rate
@@ -68,7 +69,7 @@ class ShardLoop:
         self._stopping = threading.Event()
         self._offset = 0.0  # database's epoch seconds minus this node's monotonic seconds
         self._next: dict[str, float] = {"look": 0.0, "reap": 0.0, "mark": 0.0}
-        self._swept_at = float("-inf")
+        self._swept_at = self._looked_at = float("-inf")
         self.thread = threading.Thread(target=self._run, name=f"shard-{shard.name}", daemon=True)
 
     @property
@@ -88,7 +89,7 @@ class ShardLoop:
 
     def wake(self) -> None:
         """Look ahead now: something may be due sooner than the last look has seen."""
-        self._next["look"] = 0.0
+        self._next["look"] = min(self._next["look"], self._looked_at + _BETWEEN_LOOKS)
         self._wake.set()
 
     def stop(self) -> None:
@@ -102,8 +103,12 @@ class ShardLoop:
             try:
                 self.run_once(monotonic())
                 pause = 0.2
-            except psycopg.Error as error:
-                log.warning("shard_unreachable shard=%s error=%s", self.shard.name, str(error).strip())
+            except Exception as error:
+                # A fault of our own is treated like the database's: a thread that dies would keep its partitions.
+                unreachable = isinstance(error, psycopg.OperationalError)
+                log.warning(
+                    "shard_failed shard=%s error=%s", self.shard.name, error, exc_info=not unreachable
+                )
                 self._forget()
                 self._stopping.wait(pause)
                 pause = min(pause * 2, _MAX_PAUSE)
@@ -161,7 +166,7 @@ class ShardLoop:
         if not owned:
             self._wheel.replace([])
             return
-        before = monotonic()
+        before = self._looked_at = monotonic()
         look = firing.look_ahead(conn, self._plans, owned, self._settings.look_ahead, _PER_PARTITION)
         if look.now is not None:
             self._offset = look.now.timestamp() - (before + monotonic()) / 2

@@ -225,3 +225,13 @@ def _run_trigger(bench: Bench, job: Any, nominal: datetime, *, attempt: int) -> 
         " VALUES (%s, clock_timestamp(), %s, %s, 'run', 1, %s)",
         (partition_of(job), job, nominal, attempt),
     )
+
+
+def test_a_spec_that_cannot_be_read_stops_only_its_own_jobs(bench: Bench) -> None:
+    nominal = bench.now() - timedelta(seconds=1)
+    broken = bench.job(nominal, schedule="@hourly")
+    bench.conn.execute('UPDATE specs SET spec = \'{"schedule": {"cron": "of another age"}}\'')
+    sound = bench.job(nominal, schedule="@daily")
+    assert [run.job_id for run in fire_all(bench).runs] == [sound]
+    assert bench.runs(broken) == []
+    assert len(bench.triggers(broken)) == 1

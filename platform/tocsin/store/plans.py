@@ -7,6 +7,7 @@ catch-up policy has a say. The cache is bounded; a plan that was pushed out is m
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 import psycopg
+from pydantic import ValidationError
 
 from tocsin import schedules
+from tocsin.errors import TocsinError
 from tocsin.model.job import CatchUpPolicy
 from tocsin.model.policy import CatchUpDecision, decide_catch_up
 from tocsin.store import days
 
+log = logging.getLogger(__name__)
 Key = tuple[int, datetime]  # (spec_id, nominal time)
 
 # Index: specs_pkey. Cost: one probe a spec, only the first time a process meets it.
@@ -79,7 +83,11 @@ class PlanCache:
         if not missing:
             return
         for spec_id, raw in conn.execute(LOAD_SPECS, (missing,)):
-            self._specs[spec_id] = parse_spec(raw)
+            try:
+                self._specs[spec_id] = parse_spec(raw)
+            except (TocsinError, ValidationError, KeyError, TypeError) as error:
+                # Its triggers stay due and are not fired; the jobs of other specs go on.
+                log.error("spec_unreadable spec=%d error=%s", spec_id, error)
         while len(self._specs) > self._limit:
             self._specs.popitem(last=False)
 
