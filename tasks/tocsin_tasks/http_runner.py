@@ -19,6 +19,7 @@ from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
+import httpcore
 import httpx
 
 from tocsin import __version__, clock
@@ -26,13 +27,14 @@ from tocsin.model.policy import Failure
 from tocsin.model.status import Reason
 from tocsin.model.task import HttpTask, Task
 from tocsin.store.leases import Claimed, Output
+from tocsin_tasks.http_pool import PooledTransport
 from tocsin_tasks.outcome import Outcome, failed
 
 READ_BEYOND = (
     1_048_576  # bytes read past the kept ones, to learn the size of an answer that is a little too big
 )
-KEEPALIVE_SECONDS = 5.0
 CONTENT_TYPE_CHARS = 200
+_CONNECTION = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
 
 
 class HttpRunner:
@@ -42,13 +44,10 @@ class HttpRunner:
         self._output_limit = output_limit
         self._client = httpx.AsyncClient(
             # The system's certificates, and SSL_CERT_FILE where it is set.
-            verify=ssl.create_default_context(),
+            transport=PooledTransport(verify=ssl.create_default_context(), idle_limit=slots),
             trust_env=False,
             follow_redirects=False,
             timeout=None,  # the deadline of the attempt bounds all phases together
-            limits=httpx.Limits(
-                max_connections=slots, max_keepalive_connections=slots, keepalive_expiry=KEEPALIVE_SECONDS
-            ),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             headers={"User-Agent": f"tocsin/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"},
         )
@@ -71,9 +70,9 @@ class HttpRunner:
                 await self._call(request, answer)
         except TimeoutError:
             return _timed_out(claimed, answer)
-        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+        except (httpcore.UnsupportedProtocol, httpcore.LocalProtocolError) as error:
             return failed(Reason.BAD_TASK, f"the request cannot be sent: {_words(error)}")
-        except httpx.TransportError as error:
+        except _CONNECTION as error:
             what = f"{_peer(request)}: {_words(error)}"
             return failed(Reason.CONNECTION, what, http_status=answer.status)
         return _judge(task, answer)
