@@ -54,7 +54,6 @@ def _api() -> Service:
 
 def _beat() -> Service:
     from beatshard.node import run
-
     from tocsin.settings import load
 
     return lambda _: int(run(load()))
