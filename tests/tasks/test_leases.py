@@ -119,6 +119,48 @@ def test_one_of_many_claimers_wins_each_run(call: Call, table: Table, database_u
         assert table.read(claimed.lease.key, "lease_token") == claimed.lease.token
 
 
+def test_claimers_with_the_same_messages_in_other_orders_do_not_deadlock(
+    call: Call, table: Table, database_url: str
+) -> None:
+    """Both meet at a locked run in the middle, with all before it, in their order, locked already."""
+    job = table.job()
+    keys = [table.run(job, back=9 - n) for n in range(9)]
+    # In a table this small the planner reads all of it, in an order of its own.
+    table.conn.execute(
+        "INSERT INTO runs (partition_id, job_id, scheduled_at, status, origin, job_version, tier, task_kind)"
+        " SELECT n % 1024, gen_random_uuid(), clock_timestamp(), 'succeeded', 'manual', 1, 'default', 'http'"
+        " FROM generate_series(1, 20000) n"
+    )
+    table.conn.execute("ANALYZE")
+
+    async def claim(conn: Connection, order: list[RunKey]) -> int:
+        return len(await leases.claim(conn, [ask(key) for key in order], owner="w", lease=LEASE))
+
+    async def main() -> list[int]:
+        async with await leases.connect(database_url) as one, await leases.connect(database_url) as other:
+            with table.conn.transaction():
+                middle = (job, keys[4].scheduled_at)
+                table.conn.execute(
+                    "SELECT FROM runs WHERE job_id = %s AND scheduled_at = %s FOR UPDATE", middle
+                )
+                works = [
+                    asyncio.ensure_future(claim(one, keys)),
+                    asyncio.ensure_future(claim(other, keys[::-1])),
+                ]
+                for conn in (one, other):
+                    await blocked(table, conn)
+            return await asyncio.gather(*works)
+
+    assert sorted(asyncio.run(main())) == [0, 9]
+
+
+async def blocked(table: Table, conn: Connection) -> None:
+    """Return when the connection waits for a lock; the database tells nobody, so it is asked."""
+    question = "SELECT cardinality(pg_blocking_pids(%s))"
+    while table.conn.execute(question, (conn.info.backend_pid,)).fetchone() == (0,):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
 def test_a_lost_lease_never_overwrites(call: Call, table: Table) -> None:
     """200 runs that were reaped and claimed again, told by their first holder that they ended."""
     job = table.job()
@@ -261,9 +303,7 @@ def test_a_finish_of_a_limited_run_waits_for_the_lock_of_its_job(
             with table.conn.transaction():
                 table.conn.execute("SELECT FROM jobs WHERE job_id = %s FOR NO KEY UPDATE", (job,))
                 work = asyncio.ensure_future(leases.finish(conn, [ends(held[key], Ending.SUCCEEDED)]))
-                blocked = "SELECT cardinality(pg_blocking_pids(%s))"
-                while table.conn.execute(blocked, (conn.info.backend_pid,)).fetchone() == (0,):  # noqa: ASYNC110
-                    await asyncio.sleep(0)
+                await blocked(table, conn)
                 assert table.read(key) == "running"
             assert await work == {key: "succeeded"}
 

@@ -67,7 +67,7 @@ def test_what_ends_or_arrives_while_the_database_is_away_is_written_and_claimed_
     start_worker: Start,
 ) -> None:
     running, new = (table.run(table.job(f"{receiver.url}/{path}")) for path in ("hold", "ok"))
-    worker = start_worker(redis_url)
+    worker = start_worker(redis_url, run_lease=600, heartbeat_interval=200)
     publish = publisher(redis_url)
     publish(running)
     receiver.wait_for()
@@ -75,6 +75,7 @@ def test_what_ends_or_arrives_while_the_database_is_away_is_written_and_claimed_
         publish(new)
         worker.wait_for_line("cannot be reached")
         receiver.release()
+        worker.wait_for_line("cannot be reached", skip=1)  # the finish, after the claim
     for key in (running, new):
         assert table.wait(receiver, key, "succeeded", "failed") == "succeeded"
     assert len(receiver.requests(lambda r: bool(r.key))) == 2

@@ -100,9 +100,11 @@ def test_an_attempt_that_lost_its_lease_is_cut_and_its_result_discarded(
     redis_url: str, table: Table, receiver: Receiver, start_worker: Start
 ) -> None:
     key = table.run(table.job(f"{receiver.url}/hold"))
-    worker = start_worker(redis_url, run_lease=3, heartbeat_interval=1)
+    # The lease itself is far from its end: the heartbeat tells.
+    worker = start_worker(redis_url, run_lease=600, heartbeat_interval=1)
     publisher(redis_url)(key)
     receiver.wait_for()
+    wait_running(table, 1)
     table.conn.execute("UPDATE runs SET lease_token = gen_random_uuid(), lease_owner = 'another'")
     # The slot is free again only when the attempt was cut: the worker's row says so with its next beat.
     wait_running(table, 0)
