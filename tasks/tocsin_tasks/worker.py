@@ -7,6 +7,7 @@ leases of its runs expire. When the worker consumes it prints one line, `worker 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ from tocsin_tasks.app import TocsinApp, make_app
 
 def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
     """Work until told to stop; the exit code of the process."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would write a line for every call
     app = make_app(settings)
     queues = [QUEUES[tier] for tier in tiers]
     worker = app.WorkController(
