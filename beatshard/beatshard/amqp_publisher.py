@@ -12,18 +12,15 @@ The broker's back-pressure is TCP's: a blocked connection stops the write, and t
 from __future__ import annotations
 
 import logging
-import threading
 from collections import OrderedDict, deque
 from itertools import cycle
-from random import random
 from typing import Any
 
 from kombu.connection import Connection
 
 from beatshard import crash, topology
 from beatshard.encode import frames
-from beatshard.publisher import Backlog, Confirmed, Job
-from beatshard.watermark import Batch
+from beatshard.publisher import Job, ThreadedPublisher
 from tocsin.clock import monotonic
 from tocsin.store.partitions import QueuedRun
 
@@ -31,65 +28,30 @@ log = logging.getLogger(__name__)
 Item = tuple[QueuedRun, Job]
 _CHUNK = 200  # messages written at once
 _IDLE = 0.5  # seconds to wait for a batch before looking after the connection
-_MAX_PAUSE = 5.0  # seconds between two attempts to connect
 
 
 class Doubt(Exception):
     """The fate of some messages is unknown: close the connection and publish them again."""
 
 
-class AmqpPublisher:
+class AmqpPublisher(ThreadedPublisher):
     """See the module. `urls` are tried in turn."""
 
     def __init__(self, urls: list[str], *, window: int, confirm_timeout: float) -> None:
+        super().__init__()
         self._urls = cycle(urls)
         self._window = window
         self._confirm_timeout = confirm_timeout
-        self._backlog = Backlog()
         self._todo: deque[Item] = deque()
         self._sent: OrderedDict[int, tuple[Item, float]] = OrderedDict()
         self._tag = 0
         self._doubt: str | None = None
-        self._stopping = threading.Event()
         self._connection: Any = None
         self._channel: Any = None
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
     @property
     def connected(self) -> bool:
         return self._channel is not None
-
-    @property
-    def backlog(self) -> int:
-        return self._backlog.count
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def publish(self, batch: Batch, confirmed: Confirmed) -> None:
-        self._backlog.put((batch, confirmed))
-
-    def flush(self, timeout: float) -> bool:
-        return self._backlog.wait_empty(timeout)
-
-    def close(self) -> None:
-        self._stopping.set()
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        pause = 0.1
-        while not self._stopping.is_set():
-            try:
-                if self._channel is None:
-                    self._connect()
-                    pause = 0.1
-                self._round()
-            except Exception as error:
-                log.warning("publisher_reconnects error=%s: %s", type(error).__name__, error)
-                self._disconnect()
-                self._stopping.wait(pause * (0.5 + random() / 2))
-                pause = min(pause * 2, _MAX_PAUSE)
-        self._disconnect()
 
     def _connect(self) -> None:
         url = next(self._urls)

@@ -6,9 +6,7 @@ The transport's own answer to the write is the confirm. Slower than the AMQP pat
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
-from random import random
 from typing import Any
 
 from kombu.connection import Connection
@@ -16,62 +14,26 @@ from kombu.messaging import Producer
 
 from beatshard import crash, topology
 from beatshard.encode import body, headers, queue_of, reply_to
-from beatshard.publisher import Backlog, Confirmed, Job
-from beatshard.watermark import Batch
+from beatshard.publisher import Job, ThreadedPublisher
 from tocsin.store.partitions import QueuedRun
 
 log = logging.getLogger(__name__)
 _IDLE = 0.5  # seconds
-_MAX_PAUSE = 5.0  # seconds
 
 
-class PlainPublisher:
+class PlainPublisher(ThreadedPublisher):
     """One connection, one thread, one message after the other."""
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self._url = url
-        self._backlog = Backlog()
         self._todo: deque[tuple[QueuedRun, Job]] = deque()
-        self._stopping = threading.Event()
         self._connection: Any = None
         self._producer: Any = None
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
     @property
     def connected(self) -> bool:
         return self._producer is not None
-
-    @property
-    def backlog(self) -> int:
-        return self._backlog.count
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def publish(self, batch: Batch, confirmed: Confirmed) -> None:
-        self._backlog.put((batch, confirmed))
-
-    def flush(self, timeout: float) -> bool:
-        return self._backlog.wait_empty(timeout)
-
-    def close(self) -> None:
-        self._stopping.set()
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        pause = 0.1
-        while not self._stopping.is_set():
-            try:
-                if self._producer is None:
-                    self._connect()
-                    pause = 0.1
-                self._round()
-            except Exception as error:
-                log.warning("publisher_reconnects error=%s: %s", type(error).__name__, error)
-                self._disconnect()
-                self._stopping.wait(pause * (0.5 + random() / 2))
-                pause = min(pause * 2, _MAX_PAUSE)
-        self._disconnect()
 
     def _connect(self) -> None:
         self._connection = Connection(self._url, connect_timeout=5)  # type: ignore[no-untyped-call]

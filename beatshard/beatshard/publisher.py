@@ -6,14 +6,19 @@ same run IDs again until they are confirmed. A run may reach the broker twice; i
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from random import random
 from typing import Protocol
 
 from beatshard.watermark import Batch
 from tocsin.clock import monotonic
 
+log = logging.getLogger(__name__)
+_MAX_PAUSE = 5.0  # seconds between two attempts to connect
 Confirmed = Callable[[Batch], None]
 Job = tuple[Batch, Confirmed]
 
@@ -80,3 +85,61 @@ class Backlog:
         deadline = monotonic() + timeout
         with self._changed:
             return self._changed.wait_for(lambda: self._count == 0, max(0.0, deadline - monotonic()))
+
+
+class ThreadedPublisher(ABC):
+    """What the publishers share: one thread that connects, works in rounds, and begins anew after any error."""
+
+    def __init__(self) -> None:
+        self._backlog = Backlog()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    @property
+    @abstractmethod
+    def connected(self) -> bool:
+        """Whether it could publish at this moment."""
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Connect and declare the queues."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Close without raising; whatever had no confirm is to be published again."""
+
+    @abstractmethod
+    def _round(self) -> None:
+        """One bounded piece of work; may wait for some, half a second at most."""
+
+    @property
+    def backlog(self) -> int:
+        return self._backlog.count
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def publish(self, batch: Batch, confirmed: Confirmed) -> None:
+        self._backlog.put((batch, confirmed))
+
+    def flush(self, timeout: float) -> bool:
+        return self._backlog.wait_empty(timeout)
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        pause = 0.1
+        while not self._stopping.is_set():
+            try:
+                if not self.connected:
+                    self._connect()
+                    pause = 0.1
+                self._round()
+            except Exception as error:
+                log.warning("publisher_reconnects error=%s: %s", type(error).__name__, error)
+                self._disconnect()
+                self._stopping.wait(pause * (0.5 + random() / 2))
+                pause = min(pause * 2, _MAX_PAUSE)
+        self._disconnect()

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tocsin.store import reaping_sql as sql
+from tocsin.store.leases_sql import LOCK_JOBS
 from tocsin.store.partitions import Connection, Owned, QueuedRun, check_epochs, queued_run
 
 
@@ -41,7 +42,7 @@ def reap(conn: Connection, owned: Owned, *, limit: int = 500) -> Reaped:
             return done
         limited = [row for row in found if row[4]]
         if limited:
-            conn.execute(sql.LOCK_JOBS, ([row[0] for row in limited], [row[1] for row in limited]))
+            conn.execute(LOCK_JOBS, ([row[0] for row in limited], [row[1] for row in limited]))
         keys = [list(column) for column in zip(*found, strict=True)]
         rows = conn.execute(
             sql.REAP,

@@ -8,12 +8,6 @@ WHERE r.partition_id = ANY(%(partitions)s) AND r.status = 'running' AND r.lease_
 ORDER BY r.lease_expires_at LIMIT %(limit)s
 """
 
-LOCK_JOBS = """
-SELECT 1 FROM jobs j JOIN (SELECT DISTINCT * FROM unnest(%s::int2[], %s::uuid[])) AS k (partition_id, job_id)
-  ON j.partition_id = k.partition_id AND j.job_id = k.job_id
-ORDER BY j.partition_id, j.job_id FOR NO KEY UPDATE OF j
-"""
-
 # Index: runs_pkey of the nominal day. An attempt past its deadline was cut by the timeout; any other lost its worker.
 REAP = """
 WITH lost AS MATERIALIZED (
