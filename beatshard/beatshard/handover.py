@@ -44,16 +44,24 @@ class HandOver:
         if runs and fired_at is not None:
             self.send(Batch(runs=runs, marks=marks_of(runs, fired_at, owned)))
 
-    def write_marks(self, conn: Connection) -> set[int]:
-        """Remember what has been confirmed since the last time; returns partitions that are no longer ours."""
-        marks = self._tracker.take()
+    def write_marks(self, conn: Connection, owned: Mapping[int, int]) -> set[int]:
+        """Remember what has been confirmed since the last time; returns partitions that are no longer ours.
+
+        A mark from under an epoch that this node has replaced by a newer one is left out: it cannot be
+        written, and says nothing about who owns the partition now.
+        """
+        marks = {p: mark for p, mark in self._tracker.take().items() if owned.get(p) == mark[0]}
         if not marks:
             return set()
         crash.point("after-confirm-before-watermark")
         return partitions.set_watermarks(conn, marks)
 
-    def drain(self, conn: Connection, timeout: float) -> None:
-        """Wait for the confirms of what is under way, at most `timeout` seconds, then write the watermarks."""
-        if not self._publisher.flush(timeout):
+    def drain(self, conn: Connection, owned: Mapping[int, int], timeout: float) -> None:
+        """Wait for the confirms of what this shard has under way, at most `timeout` seconds; write the marks.
+
+        The shard fires nothing meanwhile, so the wait is as long as the publisher needs for what is there;
+        other shards go on and keep the publisher busy.
+        """
+        if not self._tracker.wait_closed(timeout):
             log.warning("drain_incomplete shard=%s batches=%d", self._shard_name, self._tracker.open)
-        self.write_marks(conn)
+        self.write_marks(conn, owned)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -22,6 +23,7 @@ from tocsin.store.shards import Shard
 log = logging.getLogger(__name__)
 _DRAIN = 5.0  # seconds
 _PAGE = 1000  # runs published again in one batch
+_INSTANT = timedelta(microseconds=1)
 
 
 class Ownership:
@@ -47,9 +49,10 @@ class Ownership:
         if leaving:
             self.leave(conn, leaving)
         missing = held - leaving - self.owned.keys()
-        if missing:
-            self._take(conn, missing)
-        return bool(missing)
+        if not missing or self._out.full:
+            return False
+        self._take(conn, missing)
+        return True
 
     def drop(self, lost: Collection[int]) -> None:
         """Fire these no more; somebody else may own them already."""
@@ -65,7 +68,10 @@ class Ownership:
         epochs = {each.partition: each.epoch for each in taken}
         again = 0
         for partition in partitions.behind(conn, list(epochs)):
-            again += self._publish_again(conn, partition, epochs[partition])
+            if self._out.full:
+                del epochs[partition]  # taken anew once there is room
+            else:
+                again += self._publish_again(conn, partition, epochs[partition])
         self.owned.update(epochs)
         log.info("partitions_taken shard=%s count=%d republished=%d", self._shard.name, len(epochs), again)
 
@@ -74,7 +80,9 @@ class Ownership:
         while True:
             page = partitions.unpublished(conn, partition, after, limit=_PAGE)
             if page.runs and page.fired_at is not None:
-                self._out.send(Batch(runs=page.runs, marks={partition: (epoch, page.fired_at)}))
+                # Runs of one transaction share `fired_at`, and the next page may hold more of them.
+                mark = page.fired_at if page.after is None else page.fired_at - _INSTANT
+                self._out.send(Batch(runs=page.runs, marks={partition: (epoch, mark)}))
             count += len(page.runs)
             after = page.after
             if after is None:
@@ -83,10 +91,10 @@ class Ownership:
     def leave(self, conn: psycopg.Connection[Any], leaving: Collection[int]) -> None:
         """Hand these over in order."""
         mine = {partition: self.owned[partition] for partition in leaving if partition in self.owned}
-        self.drop(leaving)
         if mine:
-            self._out.drain(conn, _DRAIN)
+            self._out.drain(conn, self.owned, _DRAIN)
             partitions.give_up(conn, mine)
+        self.drop(leaving)
         self._coordinator.release(leaving)
         log.info("partitions_left shard=%s count=%d", self._shard.name, len(leaving))
 

@@ -11,6 +11,10 @@ class Bucket:
         self._tokens = per_second
         self._at: float | None = None
 
+    def set_rate(self, per_second: float) -> None:
+        """Fill faster or slower from here on."""
+        self._rate = per_second
+
     def available(self, now: float) -> int:
         """Whole tokens there are at `now` (seconds on a monotonic clock)."""
         if self._at is not None:

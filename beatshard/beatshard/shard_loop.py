@@ -18,12 +18,11 @@ from typing import Any
 
 import psycopg
 
+from beatshard.agenda import Agenda
 from beatshard.coordinator import Coordinator
 from beatshard.handover import HandOver
 from beatshard.ownership import Ownership
 from beatshard.publisher import Publisher
-from beatshard.rate import Bucket
-from beatshard.wheel import Wheel
 from tocsin.clock import monotonic
 from tocsin.settings import Settings
 from tocsin.store import firing, reaping
@@ -32,14 +31,17 @@ from tocsin.store.shards import Shard, connect
 
 log = logging.getLogger(__name__)
 _PER_PARTITION = 1000  # triggers of one partition fired in one transaction at most
-_LATE = 10.0  # seconds after which a trigger counts as part of a recovery, whose rate is limited
 _BETWEEN_LOOKS = 0.05  # seconds at least between two looks ahead, however many hints come
 _ROUND = 0.5  # seconds of firing before the coordinator is asked again
 _HAIR = 0.002  # seconds between two looks at what the database's clock found not due yet
-_RECOVERY_LOOK = 0.1  # seconds between two looks while late triggers are fired at their limited rate
 _WATERMARKS = 1.0  # seconds between two writes of watermarks
 _MAX_PAUSE = 5.0  # seconds between two attempts to reach the database
 _SWEEP = 30.0  # seconds between two looks for what is stuck
+# Keys are looked up, whatever the estimates say. A node that stops inside a transaction holds locks that a takeover
+# waits for: the server ends it when it sends no statement, or takes no answer, for this long.
+_SESSION = """
+SET enable_seqscan = off; SET idle_in_transaction_session_timeout = '3s'; SET tcp_user_timeout = '3s'
+"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,8 +64,7 @@ class ShardLoop:
         self._out = HandOver(shard.name, publisher)
         self._plans = PlanCache(retention=timedelta(days=settings.retention_days))
         self._ownership = Ownership(shard, coordinator, self._out)
-        self._wheel = Wheel()
-        self._recovery = Bucket(settings.recovery_rate)
+        self._agenda = Agenda(settings.recovery_rate)
         self._conn: psycopg.Connection[Any] | None = None
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -123,16 +124,17 @@ class ShardLoop:
 
     def _forget(self) -> None:
         self._ownership.forget()
-        self._wheel.replace([])
+        self._agenda.replace([], monotonic())
         conn, self._conn = self._conn, None
         if conn is not None:
             conn.close()
 
     def _sleep(self) -> None:
-        due = self._wheel.next_due()
-        wait = min(self._next.values()) - monotonic()
+        now = monotonic()
+        due = self._agenda.wake_at(now)
+        wait = min(self._next.values()) - now
         if due is not None and not self._out.full:
-            wait = min(wait, due - monotonic())
+            wait = min(wait, due - now)
         if wait > 0:
             self._wake.wait(wait)
         self._wake.clear()
@@ -142,7 +144,7 @@ class ShardLoop:
         did = Did()
         if self._conn is None:
             self._conn = connect(self.shard.url)
-            self._conn.execute("SET enable_seqscan = off")  # keys are looked up, whatever the estimates say
+            self._conn.execute(_SESSION)
         if self._ownership.follow(self._conn):
             self._next["look"] = 0.0
         if self._due("look", now, self._settings.poll_interval):
@@ -152,7 +154,7 @@ class ShardLoop:
         if self._due("reap", now, self._settings.reap_interval) and self._ownership.owned:
             did.reaped = self._reap(self._conn)
         if self._due("mark", now, _WATERMARKS):
-            self._ownership.drop(self._out.write_marks(self._conn))
+            self._ownership.drop(self._out.write_marks(self._conn, self._ownership.owned))
         return did
 
     def _due(self, what: str, now: float, interval: float) -> bool:
@@ -164,46 +166,32 @@ class ShardLoop:
     def _look_ahead(self, conn: psycopg.Connection[Any]) -> None:
         owned = list(self._ownership.owned)
         if not owned:
-            self._wheel.replace([])
+            self._agenda.replace([], monotonic())
             return
         before = self._looked_at = monotonic()
         look = firing.look_ahead(conn, self._plans, owned, self._settings.look_ahead, _PER_PARTITION)
         if look.now is not None:
             self._offset = look.now.timestamp() - (before + monotonic()) / 2
-        self._wheel.replace(
-            (due.fire_at.timestamp() - self._offset, due.partition, due.count) for due in look.due
-        )
+        seen = ((due.fire_at.timestamp() - self._offset, due.partition, due.count) for due in look.due)
+        self._agenda.replace(seen, monotonic())
 
     def _fire(self, conn: psycopg.Connection[Any]) -> int:
         """Fire what is due, a batch a transaction, until nothing is, the publisher is full or the round is over."""
         fired = 0
         end = monotonic() + _ROUND
-        while not self._out.full and not self._stopping.is_set():
-            now = monotonic()
-            if now > end:
+        while not self._out.full and not self._stopping.is_set() and monotonic() <= end:
+            pick = self._agenda.pick(monotonic(), self._settings.fire_batch, _PER_PARTITION)
+            if pick is None:
                 break
-            due = self._wheel.next_due()
-            if due is None or due > now:
-                break
-            batch, limit = self._settings.fire_batch, _PER_PARTITION
-            late = now - due > _LATE
-            if late:
-                batch = min(batch, self._recovery.available(now))
-                if batch < 1:
-                    self._next["look"] = min(self._next["look"], now + _RECOVERY_LOOK)
-                    break
-                limit = min(limit, batch)
-            taken = self._wheel.pop_due(now, batch)
             epochs = self._ownership.owned
-            owned = {p: epochs[p] for p in taken if p in epochs}
+            owned = {p: epochs[p] for p in pick.due if p in epochs}
             if not owned:
                 continue
-            done = firing.fire(conn, self._plans, owned, limit=limit, horizon=self._settings.look_ahead)
+            done = firing.fire(conn, self._plans, owned, limit=pick.limit, horizon=self._settings.look_ahead)
+            if pick.late:
+                self._agenda.spend(done.due)
             self._after(done, owned)
-            self._put_back(done, taken)
-            if late:
-                self._recovery.take(done.due)
-                self._next["look"] = min(self._next["look"], now + _RECOVERY_LOOK)
+            self._put_back(done, pick.due)
             fired += len(done.runs)
         return fired
 
@@ -214,7 +202,7 @@ class ShardLoop:
         fired_at = done.fired_at.timestamp() - self._offset
         for partition, due in taken.items():
             if due > fired_at:
-                self._wheel.add(due + _HAIR, partition)
+                self._agenda.add(due + _HAIR, partition, monotonic())
 
     def _after(self, done: firing.Fired, owned: dict[int, int]) -> None:
         if done.fenced:
@@ -224,7 +212,8 @@ class ShardLoop:
         if done.stale or done.skipped or done.gaps:
             log.info("triggers_dropped stale=%d skipped=%d gaps=%d", done.stale, done.skipped, done.gaps)
         for due in done.next_due:
-            self._wheel.add(due.fire_at.timestamp() - self._offset, due.partition, due.count)
+            at = due.fire_at.timestamp() - self._offset
+            self._agenda.add(at, due.partition, monotonic(), due.count)
         if done.gaps or done.due >= _PER_PARTITION:
             self._next["look"] = 0.0  # there may be more, or a next nominal time that is due as well
 

@@ -33,7 +33,7 @@ class Tracker:
     """The batches of one shard. `register` is the shard's thread, `confirm` the publisher's."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._batches: deque[Batch] = deque()
         self._ready: Marks = {}
 
@@ -48,12 +48,19 @@ class Tracker:
             batch.left = 0
             while self._batches and self._batches[0].left == 0:
                 self._ready.update(self._batches.popleft().marks)
+            if not self._batches:
+                self._lock.notify_all()
 
     def take(self) -> Marks:
         """The marks that may be written now; they are handed out once."""
         with self._lock:
             ready, self._ready = self._ready, {}
             return ready
+
+    def wait_closed(self, timeout: float) -> bool:
+        """Wait until every batch is confirmed, at most `timeout` seconds."""
+        with self._lock:
+            return self._lock.wait_for(lambda: not self._batches, timeout)
 
     @property
     def open(self) -> int:
