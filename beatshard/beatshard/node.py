@@ -118,8 +118,8 @@ class Node:
                 self.coordinator.tick()
             for loop in self.loops:
                 loop.thread.join(self.coordinator.tick_interval / len(self.loops))
+        self.coordinator.close()  # first: the others wait for what was released
         self.publisher.close()
-        self.coordinator.close()
         log.info("beat stopped node=%s", self.coordinator.node_id)
 
 

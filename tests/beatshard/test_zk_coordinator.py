@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError
+from kazoo.exceptions import NoAuthError, NoNodeError
 
 from beatshard.coordinator import CoordinationError
 from beatshard.zk_coordinator import ZkCoordinator
@@ -313,6 +313,25 @@ def test_a_member_whose_node_was_removed_joins_anew(zookeeper: str, make: Make) 
     admin.stop()
     admin.close()
     drive([member], lambda: member.node_id != name and member.held() == ALL)
+
+
+def test_nothing_is_written_under_an_identity_that_is_gone(zookeeper: str, make: Make) -> None:
+    member = make(zookeeper)
+    member.tick()
+    session = member._session
+    assert session is not None
+    member.release(ALL)
+    assert all(write.done(monotonic() + 5) for write in session.give_back(ALL))
+    admin = client(zookeeper)
+    try:
+        admin.delete(f"{chroot(zookeeper)}/members/{member.node_id}@")
+        [write] = session.take(member.node_id, {7})
+        with pytest.raises(NoNodeError):
+            write.done(monotonic() + 5)
+        assert admin.get_children(chroot(zookeeper) + "/owners") == []
+    finally:
+        admin.stop()
+        admin.close()
 
 
 def process(coordinator: str, lease: float) -> Process:
