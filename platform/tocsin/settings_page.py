@@ -19,7 +19,7 @@ Durations are in seconds. This page is made by `python -m tocsin.settings_page`.
 def render() -> str:
     """The page as Markdown."""
     rows = [
-        f"| `TOCSIN_{name.upper()}` | `{field.default}` | {field.description} |"
+        f"| `TOCSIN_{name.upper()}` | {f'`{field.default}`' if field.default != '' else 'empty'} | {field.description} |"
         for name, field in Settings.model_fields.items()
     ]
     return _HEAD + "\n".join(rows) + "\n"

@@ -236,14 +236,16 @@ def test_a_lost_ensemble_empties_held(zookeeper_ensemble: Ensemble, make: Make) 
     print("kept their identities:", {member.node_id for member in members} == names)
 
 
-def test_the_leader_is_killed_and_the_members_go_on(zookeeper_ensemble: Ensemble, make: Make) -> None:
+@pytest.mark.parametrize("fault", ["killed", "stopped"])
+def test_the_leader_fails_and_the_members_go_on(zookeeper_ensemble: Ensemble, make: Make, fault: str) -> None:
     members = [make(f"zookeeper://{zookeeper_ensemble.address}", lease=4.0) for _ in range(3)]
     drive(members, settled(members))
     begin = monotonic()
-    zookeeper_ensemble.leader().kill()
+    leader = zookeeper_ensemble.leader().process
+    leader.kill() if fault == "killed" else leader.pause()
     drive(members, lambda: not all(m.held() for m in members), timeout=10.0)
     drive(members, settled(members), timeout=30.0)
-    print(f"leader killed: everything has an owner again after {monotonic() - begin:.2f} s")
+    print(f"leader {fault}: everything has an owner again after {monotonic() - begin:.2f} s")
 
 
 def test_a_silent_network_is_noticed_by_the_clock_and_then_cut(
