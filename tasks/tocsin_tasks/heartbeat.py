@@ -40,6 +40,7 @@ class Heart:
     def __init__(self, lane: Lane, attempts: Attempts, settings: Settings) -> None:
         self._lane = lane
         self._attempts = attempts
+        self._shards = settings.shards
         self._lease = settings.run_lease
         self._interval = settings.heartbeat_interval
         self._hints: set[RunKey] = set()
@@ -93,8 +94,15 @@ class Heart:
         """Take the hints of `tocsin_cancel` until cancelled."""
         while True:
             try:
-                conn = await leases.connect(self._lane.shard.dsn)
+                conn = await leases.connect(self._lane.shard.direct)
                 async with conn:
+                    if conn.pooled:
+                        logger.warning(
+                            "no cancel hints from shard %s: a pooler passes no notifications on, a cancel waits for "
+                            "the next heartbeat; set TOCSIN_DIRECT_URL",
+                            self._lane.shard.name,
+                        )
+                        await asyncio.Event().wait()  # until cancelled: a loop that ends has failed
                     await conn.execute(f"LISTEN {CANCEL_CHANNEL}".encode())
                     async for notice in conn.notifies():
                         self._hint(notice.payload)
@@ -109,7 +117,7 @@ class Heart:
             self._wake.set()
 
     def _mine(self) -> list[Attempt]:
-        span = self._lane.shard.partitions()
+        span = self._shards.partitions_of(self._lane.shard)
         return [attempt for attempt in self._attempts.all() if attempt.key.partition in span]
 
 
