@@ -1,7 +1,6 @@
 """Where partitions are: reading it from a database, and saying so to the one that a move arrived in.
 
-The statements of `shard_moves` that every process needs; those of the mover are in `moves.py`. Behind an
-asynchronous connection `leases.py` runs the same statements.
+The statements of `shard_moves` that every process needs; those of the mover are in `moves_sql.py`.
 """
 
 from __future__ import annotations
@@ -65,9 +64,20 @@ def opening(arrived: Mapping[int, int]) -> tuple[list[int], list[int]]:
     return list(arrived), list(arrived.values())
 
 
-def away(conn: psycopg.Connection[Any], partitions: Iterable[int]) -> set[int]:
-    """Those of the partitions that are elsewhere."""
-    return {p for (p,) in conn.execute(AWAY, (sorted(set(partitions)),))}
+async def learn_async(conn: psycopg.AsyncConnection[Any], shards: ShardMap, shard: Shard) -> None:
+    """`learn` on a worker's connection."""
+    arrived = shards.learn(shard, report_of(await (await conn.execute(READ)).fetchall()))
+    if arrived:
+        await conn.execute(OPEN, opening(arrived))
+        shards.learn(shard, report_of(await (await conn.execute(READ)).fetchall()))
+
+
+async def away_async(conn: psycopg.AsyncConnection[Any], partitions: Iterable[int]) -> set[int]:
+    """Those of the partitions that are elsewhere. Asks nothing when there are none to ask about."""
+    wanted = sorted(set(partitions))
+    if not wanted:
+        return set()
+    return {p for (p,) in await (await conn.execute(AWAY, (wanted,))).fetchall()}
 
 
 def is_moved(error: BaseException) -> bool:
