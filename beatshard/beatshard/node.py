@@ -55,6 +55,7 @@ class Node:
         self.loops = [
             ShardLoop(shard, settings, self.coordinator, self.publisher) for shard in settings.shards.shards
         ]
+        settings.shards.watch(self._wake_all)
         maintenance = Maintenance(self.loops, settings)
         listeners = [Listener(loop.shard, loop.wake) for loop in self.loops]
         self._parts: list[ShardLoop | Listener | Maintenance] = [*self.loops, *listeners, maintenance]
@@ -83,8 +84,7 @@ class Node:
         except CoordinationError as error:
             log.warning("coordinator_unreachable error=%s", error)
         if self.coordinator.held() != before or self.coordinator.surplus():
-            for loop in self.loops:
-                loop.wake()
+            self._wake_all()
         if not self._ready and self._settled():
             self._ready = True
             owned = sum(loop.owned for loop in self.loops)
@@ -92,6 +92,10 @@ class Node:
             for loop in self.loops:
                 if loop.down:
                     log.warning("beat goes on without shard=%s until it can be reached", loop.shard.name)
+
+    def _wake_all(self) -> None:
+        for loop in self.loops:
+            loop.wake()
 
     def _settled(self) -> bool:
         return (

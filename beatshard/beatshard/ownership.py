@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 _DRAIN = 5.0  # seconds
 _PAGE = 1000  # runs published again in one batch
 _TAKE_AGAIN = 0.25  # seconds before partitions that could not be taken are tried again
+_WARN_AGAIN = 30.0  # seconds
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -41,6 +42,7 @@ class Ownership:
         self._out = out
         self.owned: dict[int, int] = {}  # partition → epoch
         self._take_again_at = 0.0
+        self._warn_at = 0.0
 
     @property
     def settled(self) -> bool:
@@ -69,7 +71,20 @@ class Ownership:
             # The publisher is full, or they move: the shard says where they are.
             self._take_again_at = monotonic() + _TAKE_AGAIN
             places.learn(conn, self._shards, self._shard)
+            self._warn(missing & self.range - self.owned.keys())
         return len(self.owned) > before
+
+    def _warn(self, missing: frozenset[int]) -> None:
+        """Say so when partitions stay refused for no reason known here."""
+        if self._out.full or all(map(self._shards.moving, missing)) or monotonic() < self._warn_at:
+            return
+        self._warn_at = monotonic() + _WARN_AGAIN
+        log.warning(
+            "partitions_refused shard=%s count=%d: it has moved them to a database that TOCSIN_DATABASE_URL "
+            "does not name, or lacks their rows (tocsin db upgrade)",
+            self._shard.name,
+            len(missing),
+        )
 
     def drop(self, lost: Collection[int]) -> None:
         """Fire these no more; somebody else may own them already."""

@@ -7,8 +7,11 @@ waits, and the shard is asked again every ASK_SECONDS. Nothing is acked, dropped
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import psycopg
 
 from tocsin import clock
 from tocsin.errors import ShardUnavailableError
@@ -16,6 +19,7 @@ from tocsin.store import places
 from tocsin.store.shards import Shard, ShardMap
 from tocsin_tasks.link import Link
 
+logger = logging.getLogger(__name__)
 ASK_SECONDS = 0.2
 
 
@@ -43,6 +47,8 @@ class Follower:
             await self.link.run(lambda conn: places.learn_async(conn, self.shards, self.shard))
         except ShardUnavailableError:
             return
+        except psycopg.Error as error:
+            logger.error("shard %s does not say what it holds: %s", self.shard.name, str(error).strip())
 
     async def learn_if_waiting(self, partitions: Iterable[int]) -> bool:
         """Ask again, at most every ASK_SECONDS, while one of these is being moved. True when asked."""

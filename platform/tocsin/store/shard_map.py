@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -81,6 +81,7 @@ class ShardMap:
         self.shards = tuple(shards)
         self._lock = threading.Lock()
         self._reports: dict[Shard, Report] = {}
+        self._watchers: list[Callable[[], None]] = []
         self._given = {p: shard for shard in self.shards for p in shard.partitions()}
         self._view = self._look()
 
@@ -120,15 +121,23 @@ class ShardMap:
         know of yet: see `places.open_arrived`.
         """
         with self._lock:
+            before = self._view
             if self._reports.get(shard) != report:
                 self._reports[shard] = report
                 self._view = self._look()
             view = self._view
+        if view.places != before.places:
+            for changed in self._watchers:
+                changed()
         return {
             p: view.generations[p]
             for p in view.held[shard]
             if view.generations[p] > (report.places[p].generation if p in report.places else 0)
         }
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed`, in whichever thread learns of it, when a partition is elsewhere than before."""
+        self._watchers.append(changed)
 
     def _look(self) -> _View:
         best = {p: (0, shard) for p, shard in self._given.items()}
