@@ -73,6 +73,14 @@ def partial(
         except _Changed as changed:
             transactions.refresh(shards, changed.shard)
             continue
+        if shards.lost:
+            missing.append(
+                Missing(
+                    shard="unknown",
+                    detail=f"{len(shards.lost)} partitions were moved to a database that cannot be reached, or that "
+                    "TOCSIN_DATABASE_URL does not name",
+                )
+            )
         merged = heapq.merge(*pages, key=lambda job: job.job_id, reverse=True)
         return list(itertools.islice(merged, limit)), missing
     raise MovedError("partitions are being moved to other shards")

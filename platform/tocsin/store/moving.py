@@ -34,11 +34,13 @@ from tocsin.store import moves_sql as sql
 from tocsin.store import places
 from tocsin.store.connections import Connection, connect
 from tocsin.store.moves_copy import Rows, clean, copy_past, copy_rest, drop_fences, raise_fence
+from tocsin.store.moves_lease import Keeper
 from tocsin.store.shards import Shard, ShardMap
 
 Say = Callable[[str], None]
 GRACE = timedelta(seconds=10)  # for workers to find their runs in the new shard
 SETTLE = 10.0  # seconds before old rows are deleted: reads that began before the switch still need them
+_LOOK = "look at `tocsin shard list`"
 _SESSION = {"idle_in_transaction_session_timeout": "15min", "statement_timeout": "0"}
 
 
@@ -146,7 +148,7 @@ class _Mover:
                 "in the one without jobs: UPDATE shard_identity SET identity = gen_random_uuid()",
             )
         if any(self._shards.shard_of(p) != self._plan.source for p in self._partitions):
-            raise MoveError("the partitions are not in the source any more", "look at `tocsin shard list`")
+            raise MoveError("the partitions are not in the source any more", _LOOK)
 
     @property
     def _partitions(self) -> list[int]:
@@ -169,7 +171,7 @@ class _Mover:
             if len(self._target.execute(sql.EXPECT, args).fetchall()) != len(partitions):
                 raise MoveError(
                     "the target says that it has some of these partitions itself",
-                    "look at `tocsin shard list`",
+                    _LOOK,
                 )
 
     @property
@@ -180,7 +182,7 @@ class _Mover:
     def _fence(self, rows: Rows, cut: str) -> None:
         """Everything that happens while the range cannot be written, up to the switch."""
         self._take_lease()
-        keeper = _Keeper(self._plan, self._args)
+        keeper = Keeper(self._plan.source.direct, self._args, self._plan.lease / 4, self._plan.max_pause)
         keeper.thread.start()
         try:
             raise_fence(self._source, self._plan.first, self._plan.last)
@@ -231,7 +233,7 @@ def finish(shards: ShardMap, plan: Plan, source: Connection, target: Connection)
     places.learn(source, shards, plan.source)
     places.learn(target, shards, plan.target)
     if any(shards.shard_of(p) != plan.target for p in range(plan.first, plan.last + 1)):
-        raise MoveError("the partitions are not in the target", "look at `tocsin shard list`")
+        raise MoveError("the partitions are not in the target", _LOOK)
     threading.Event().wait(plan.settle)
     deleted = clean(source, plan.first, plan.last)
     drop_fences(target)
@@ -254,29 +256,3 @@ def _open(shard: Shard) -> Connection:
         conn.close()
         raise MoveError(f"a pooler stands before shard {shard.name}", "set TOCSIN_DIRECT_URL")
     return conn
-
-
-class _Keeper:
-    """Renews the lease from a connection of its own, until it is stopped, fails, or the pause is too long."""
-
-    def __init__(self, plan: Plan, args: dict[str, Any]) -> None:
-        self._plan, self._args = plan, args
-        self._stopping = threading.Event()
-        self.thread = threading.Thread(target=self._run, name="move-lease", daemon=True)
-
-    def stop(self) -> None:
-        """Renew no more; waits for the renewal under way."""
-        self._stopping.set()
-        self.thread.join()
-
-    def _run(self) -> None:
-        end = monotonic() + self._plan.max_pause
-        try:
-            with connect(self._plan.source.direct, session=_SESSION) as conn:
-                while not self._stopping.wait(self._plan.lease / 4) and monotonic() < end:
-                    with conn.transaction():
-                        conn.execute(sql.LOCK_LEASE, self._args)
-                        if not conn.execute(sql.RENEW_LEASE, self._args).fetchall():
-                            return
-        except psycopg.Error:
-            return  # the lease ends, and the switch finds that it has

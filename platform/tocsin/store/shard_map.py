@@ -72,6 +72,7 @@ class _View:
     generations: tuple[int, ...]
     held: Mapping[Shard, frozenset[int]]
     moving: frozenset[int]
+    lost: frozenset[int]
 
 
 class ShardMap:
@@ -98,6 +99,11 @@ class ShardMap:
     def moving(self, partition: int) -> bool:
         """Whether the partition refused writes when its database was last asked."""
         return partition in self._view.moving
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Partitions that were moved to a database which this process does not know, or has not asked yet."""
+        return self._view.lost
 
     def group(self, partitions: Iterable[int]) -> dict[Shard, list[int]]:
         """The given partitions by shard; shards without any are left out."""
@@ -143,10 +149,13 @@ class ShardMap:
         best = {p: (0, shard) for p, shard in self._given.items()}
         named = Counter(report.identity for report in self._reports.values())
         by_identity = {r.identity: s for s, r in self._reports.items() if named[r.identity] == 1}
+        unknown: dict[int, int] = {}
         for shard, report in self._reports.items():
             for p, place in report.places.items():
                 where = shard if place.moved_to is None else by_identity.get(place.moved_to)
-                if where is not None and place.generation > best[p][0]:
+                if where is None:
+                    unknown[p] = max(place.generation, unknown.get(p, 0))
+                elif place.generation > best[p][0]:
                     best[p] = (place.generation, where)
         held: dict[Shard, set[int]] = {shard: set() for shard in self.shards}
         for p, (_, shard) in best.items():
@@ -161,4 +170,5 @@ class ShardMap:
                 for p, place in report.places.items()
                 if place.moving and best[p][1] == shard
             ),
+            lost=frozenset(p for p, generation in unknown.items() if generation > best[p][0]),
         )

@@ -11,7 +11,8 @@ ShardUnavailableError, and only an idempotency key tells whether the effect is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -54,28 +55,39 @@ def at(shards: ShardMap, partition: int, work: Callable[[Connection, Shard], T])
             return run(shard, lambda conn, shard=shard: work(conn, shard), partition)  # type: ignore[misc]
         except MovedError:
             refresh(shards, shard)
-            if shards.shard_of(partition) == shard and shards.moving(partition):
+            if shards.moving(partition):
                 break
+            if partition in shards.lost:
+                raise _lost() from None
         except UnreachableError:
-            if not _ask_others(shards, partition, shard):
+            # Those that arrived elsewhere are known there.
+            _ask(shards, [other for other in shards.shards if other != shard])
+            if shards.shard_of(partition) == shard:
                 raise
     raise MovedError(f"partition {partition} is being moved to another shard")
 
 
 def refresh(shards: ShardMap, shard: Shard) -> None:
-    """Ask a shard where its partitions are. Raises ShardUnavailableError."""
+    """Ask a shard where its partitions are, and those it names and nobody knows. Raises ShardUnavailableError."""
+    _learn(shards, shard)
+    if shards.lost:
+        _ask(shards, [other for other in shards.shards if shards.report_of(other) is None])
+
+
+def _ask(shards: ShardMap, others: Iterable[Shard]) -> None:
+    for other in others:
+        with suppress(ShardUnavailableError):
+            _learn(shards, other)
+
+
+def _learn(shards: ShardMap, shard: Shard) -> None:
     run(shard, lambda conn: places.learn(driver(conn), shards, shard))
 
 
-def _ask_others(shards: ShardMap, partition: int, down: Shard) -> bool:
-    """Whether another shard says that it has the partition: those that arrived are known where they are."""
-    for shard in shards.shards:
-        if shard != down:
-            try:
-                refresh(shards, shard)
-            except ShardUnavailableError:
-                continue
-    return shards.shard_of(partition) != down
+def _lost() -> ShardUnavailableError:
+    return ShardUnavailableError(
+        "the partition was moved to a database that cannot be reached, or that TOCSIN_DATABASE_URL does not name"
+    )
 
 
 def driver(conn: Connection) -> psycopg.Connection[Any]:
