@@ -22,62 +22,24 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 
 from tocsin.clock import monotonic
-from tocsin.errors import TocsinError
 from tocsin.store import moves_sql as sql
 from tocsin.store import places
-from tocsin.store.connections import Connection, connect
+from tocsin.store.connections import Connection
 from tocsin.store.moves_copy import Rows, clean, copy_past, copy_rest, drop_fences, raise_fence
 from tocsin.store.moves_lease import Keeper
+from tocsin.store.moves_plan import Moved, MoveError, Plan, open_direct
 from tocsin.store.shards import Shard, ShardMap
 
+__all__ = ["MoveError", "Moved", "Plan", "finish_again", "move"]
 Say = Callable[[str], None]
 GRACE = timedelta(seconds=10)  # for workers to find their runs in the new shard
-SETTLE = 10.0  # seconds before old rows are deleted: reads that began before the switch still need them
 _LOOK = "look at `tocsin shard list`"
-_SESSION = {"idle_in_transaction_session_timeout": "15min", "statement_timeout": "0"}
-
-
-class MoveError(TocsinError):
-    """The move cannot be made, or was given up; the partitions are where they were."""
-
-    code = "shard_move"
-
-    def __init__(self, detail: str, fix: str) -> None:
-        super().__init__(detail)
-        self.fix = fix
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is to be moved, and how patiently. Durations in seconds."""
-
-    source: Shard
-    target: Shard
-    first: int
-    last: int
-    lease: float = 10.0
-    max_pause: float = 60.0
-    settle: float = SETTLE
-
-    @property
-    def range(self) -> dict[str, int]:
-        return {"first": self.first, "last": self.last}
-
-
-@dataclass(slots=True, kw_only=True)
-class Moved:
-    """What was moved. `pause`: seconds in which the range could not be written."""
-
-    rows: dict[str, int] = field(default_factory=dict)
-    pause: float = 0.0
-    deleted: int = 0
 
 
 def nothing(_: str) -> None:
@@ -101,8 +63,8 @@ class _Mover:
         self._shards, self._plan, self._say, self._reached = shards, plan, say, reached
         self._id = uuid.uuid4()
         self._done = Moved()
-        self._source = _open(plan.source)
-        self._target = _open(plan.target)
+        self._source = open_direct(plan.source)
+        self._target = open_direct(plan.target)
 
     def run(self) -> Moved:
         self._prepare()
@@ -242,17 +204,9 @@ def finish(shards: ShardMap, plan: Plan, source: Connection, target: Connection)
 
 def finish_again(shards: ShardMap, plan: Plan) -> int:
     """After a move that died behind its switch: `plan.source` is a shard with old rows."""
-    source, target = _open(plan.source), _open(plan.target)
+    source, target = open_direct(plan.source), open_direct(plan.target)
     try:
         return finish(shards, plan, source, target)
     finally:
         source.close()
         target.close()
-
-
-def _open(shard: Shard) -> Connection:
-    conn = connect(shard.direct, session=_SESSION)
-    if conn.pooled:
-        conn.close()
-        raise MoveError(f"a pooler stands before shard {shard.name}", "set TOCSIN_DIRECT_URL")
-    return conn
