@@ -14,6 +14,7 @@ from support.rabbitmq import MissingServiceError, RabbitNode
 from support.receiver import Receiver
 from support.session import Leftover, Session
 from support.shards import own_identity
+from support.zookeeper import Ensemble, ZooKeeperServer
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
 
 _SESSION = Session()
@@ -138,6 +139,34 @@ def rabbitmq_vhost(rabbitmq_node: RabbitNode) -> Iterator[str]:
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield rabbitmq_node.add_vhost(name)
     rabbitmq_node.delete_vhost(name)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """One ZooKeeper for the session. A test that stops or kills it uses a server of its own."""
+    try:
+        server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: ZooKeeperServer) -> str:
+    """A value of TOCSIN_COORDINATOR on the session's ZooKeeper, with a chroot of the test's own."""
+    return f"zookeeper://{zookeeper_server.address}/test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def zookeeper_ensemble(tmp_path: Path) -> Iterator[Ensemble]:
+    """Three ZooKeeper servers of the test's own; kill what you like."""
+    try:
+        ensemble = Ensemble(tmp_path / "ensemble")
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with ensemble:
+        yield ensemble
 
 
 @pytest.fixture(scope="session")

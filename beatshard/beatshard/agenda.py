@@ -1,7 +1,10 @@
 """What a shard fires next: what is on time at once, what is late at the recovery rate.
 
-Pure; times are seconds on the node's monotonic clock. A partition with a trigger older than LATE_S is *late*. Late
-partitions wait in a lane of their own, so that after an outage, or a takeover from a node that was long dead,
+Pure; times are seconds on the node's monotonic clock. A partition is *late* when it has a trigger older than LATE_S
+that was due before this node had the partition, or before the loop went on after a stall of more than LATE_S. What
+only waits because more is due at once than can be fired, as at the top of an hour, is not late in this sense.
+
+Late partitions wait in a lane of their own, so that after an outage, or a takeover from a node that was long dead,
 what is on time elsewhere does not queue behind them. The oldest go first, TOGETHER at once, each with an equal
 part of the tokens there are. While the oldest trigger grows older for PATIENCE_S, the rate is too low for what
 comes in meanwhile and is doubled; it falls back when nothing is late.
@@ -12,7 +15,8 @@ Weakness: within a late partition, what is on time waits behind what is late.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from beatshard.rate import Bucket
@@ -45,11 +49,18 @@ class Agenda:
         self._bucket = Bucket(recovery_rate)
         self._doublings = 0
         self._oldest: tuple[float, float] | None = None  # (when judged, how old)
+        self._since: dict[int, float] = {}  # partition → when this node got it
+        self._flowing_since = float("-inf")
+        self._picked_at = float("-inf")
+
+    def own(self, partitions: Collection[int], now: float) -> None:
+        """These partitions are this node's, the new ones among them since `now`."""
+        self._since = {partition: self._since.get(partition, now) for partition in partitions}
 
     def replace(self, entries: Iterable[Entry], now: float) -> None:
         """Forget everything and hold these, as a look ahead saw them."""
         known = list(entries)
-        late = {partition for due, partition, _ in known if now - due > LATE_S}
+        late = {partition for due, partition, _ in known if self._is_late(due, partition, now)}
         self._late = {}
         self._wheel.replace(entry for entry in known if entry[1] not in late)
         for due, partition, count in known:
@@ -59,7 +70,7 @@ class Agenda:
 
     def add(self, due: float, partition: int, now: float, count: int = 1) -> None:
         """This is due as well."""
-        if partition in self._late or now - due > LATE_S:
+        if partition in self._late or self._is_late(due, partition, now):
             self._add_late(due, partition, count)
         else:
             self._wheel.add(due, partition, count)
@@ -72,6 +83,7 @@ class Agenda:
 
     def pick(self, now: float, batch: int, per_partition: int) -> Pick | None:
         """Take out what to fire now, about `batch` triggers; None when nothing may be fired."""
+        self._notice_stall(now)
         taken = self._wheel.pop_due(now, batch)
         if taken:
             return Pick(due=taken, limit=per_partition, late=False)
@@ -85,6 +97,18 @@ class Agenda:
     def recovery_rate(self) -> float:
         """Late triggers a second, as it is now."""
         return float(self._rate * 2**self._doublings)
+
+    def _notice_stall(self, now: float) -> None:
+        stalled = now - self._picked_at > LATE_S
+        self._picked_at = now
+        if not stalled:
+            return
+        self._flowing_since = now
+        for partition, due in self._wheel.pop_due(now, sys.maxsize).items():
+            self.add(due, partition, now)  # how many there are, the next look tells
+
+    def _is_late(self, due: float, partition: int, now: float) -> bool:
+        return now - due > LATE_S and due < max(self._flowing_since, self._since.get(partition, now))
 
     def _pick_late(self, now: float, batch: int, per_partition: int) -> Pick | None:
         if not self._late:

@@ -28,6 +28,8 @@ from beatshard.pg_coordinator import PgCoordinator
 from beatshard.plain_publisher import PlainPublisher
 from beatshard.publisher import Publisher
 from beatshard.shard_loop import ShardLoop
+from beatshard.zk_coordinator import ZkCoordinator
+from tocsin.coordination import parse_auth
 from tocsin.queues import is_amqp
 from tocsin.settings import Settings
 from tocsin.store.shards import connect
@@ -43,14 +45,26 @@ def publisher_for(settings: Settings) -> Publisher:
     return PlainPublisher(urls[0])
 
 
+def coordinator_for(settings: Settings) -> Coordinator:
+    """ZooKeeper when the settings name an ensemble, else leases in the first shard."""
+    if settings.zookeeper is not None:
+        return ZkCoordinator(
+            settings.zookeeper,
+            lease=settings.node_lease,
+            zone=settings.zone,
+            auth=parse_auth(settings.zookeeper_auth),
+        )
+    url = settings.shards.shards[0].url
+    return PgCoordinator(lambda: connect(url), lease=settings.node_lease, zone=settings.zone)
+
+
 class Node:
     """Everything one process does."""
 
     def __init__(
         self, settings: Settings, coordinator: Coordinator | None = None, publisher: Publisher | None = None
     ) -> None:
-        first = settings.shards.shards[0]
-        self.coordinator = coordinator or PgCoordinator(lambda: connect(first.url), lease=settings.node_lease)
+        self.coordinator = coordinator or coordinator_for(settings)
         self.publisher = publisher or publisher_for(settings)
         self.loops = [
             ShardLoop(shard, settings, self.coordinator, self.publisher) for shard in settings.shards.shards
@@ -69,12 +83,14 @@ class Node:
             part.thread.start()
         while not self._stopping.is_set():
             self.tick()
-            self._stopping.wait(self.coordinator.tick_interval if self._ready else 0.05)
+            self.coordinator.changes.wait(self.coordinator.tick_interval if self._ready else 0.05)
+            self.coordinator.changes.clear()
         self._leave()
 
     def stop(self) -> None:
         """Begin to leave; `run_forever` returns when done. May be called from a signal handler."""
         self._stopping.set()
+        self.coordinator.changes.set()
 
     def tick(self) -> None:
         """One round with the coordinator."""
@@ -113,8 +129,8 @@ class Node:
                 self.coordinator.tick()
             for loop in self.loops:
                 loop.thread.join(self.coordinator.tick_interval / len(self.loops))
+        self.coordinator.close()  # first: the others wait for what was released
         self.publisher.close()
-        self.coordinator.close()
         log.info("beat stopped node=%s", self.coordinator.node_id)
 
 

@@ -133,6 +133,7 @@ class ShardLoop:
 
     def _forget(self) -> None:
         self._ownership.forget()
+        self._agenda.own([], monotonic())
         self._agenda.replace([], monotonic())
         conn, self._conn = self._conn, None
         if conn is not None:
@@ -176,6 +177,7 @@ class ShardLoop:
 
     def _look_ahead(self, conn: psycopg.Connection[Any]) -> None:
         owned = list(self._ownership.owned)
+        self._agenda.own(owned, monotonic())
         if not owned:
             self._agenda.replace([], monotonic())
             return

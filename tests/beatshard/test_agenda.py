@@ -86,3 +86,41 @@ def test_the_rate_stays_while_the_backlog_grows_younger() -> None:
     for second in range(int(3 * PATIENCE_S)):
         agenda.replace([(OLD - 1000 + 3.0 * second, 1, 1000)], NOW + second)
     assert agenda.recovery_rate == 10
+
+
+def test_a_burst_that_takes_long_is_not_late() -> None:
+    """What was due while the node had the partition and fired all the time waits for nothing but its turn."""
+    agenda = Agenda(10)
+    agenda.own([1], NOW - 100)
+    for second in range(30):
+        agenda.pick(NOW + second, 1, 1000)
+        agenda.replace([(NOW, 1, 1000)], NOW + second)
+        pick = agenda.pick(NOW + second, 1, 1000)
+        assert pick is not None
+        assert not pick.late
+
+
+def test_what_was_due_before_the_partition_was_taken_is_late() -> None:
+    agenda = Agenda(10)
+    agenda.own([1, 2], NOW - 100)
+    agenda.pick(NOW - 1, 1, 1)
+    agenda.own([2, 3], NOW)
+    agenda.replace([(OLD, 3, 1)], NOW)
+    pick = agenda.pick(NOW, 1, 1)
+    assert pick is not None
+    assert pick.late
+    agenda.own([1, 3], NOW + 1)
+    agenda.replace([(OLD, 1, 1)], NOW + 1)
+    pick = agenda.pick(NOW + 2, 1, 1)
+    assert pick is not None
+    assert pick.late, "given up and taken again"
+
+
+def test_what_was_due_before_a_stall_ended_is_late() -> None:
+    agenda = Agenda(10)
+    agenda.own([1], NOW - 100)
+    agenda.pick(NOW - LATE_S - 5, 1, 1)
+    agenda.replace([(OLD, 1, 1)], NOW)
+    pick = agenda.pick(NOW, 1, 1)
+    assert pick is not None
+    assert pick.late

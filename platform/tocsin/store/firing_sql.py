@@ -50,7 +50,7 @@ WITH plan AS MATERIALIZED (
     SELECT partition_id, job_id, fire, 'queued', 'schedule', 1, version, tier, task_kind, %(now)s, %(now)s
     FROM ready WHERE fresh AND fire IS NOT NULL
     ON CONFLICT DO NOTHING
-    RETURNING partition_id, job_id, scheduled_at
+    RETURNING job_id
 ), advanced AS (
     UPDATE triggers t
     SET scheduled_at = r.next,
@@ -69,8 +69,10 @@ WITH plan AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING 1
 )
-SELECT f.partition_id, f.job_id, f.scheduled_at, 1, r.tier, r.task_kind, r.name, 'run'
-FROM fired f JOIN ready r ON r.partition_id = f.partition_id AND r.job_id = f.job_id
+-- IS TRUE keeps the planner from making a join of it, row by row when it expects few: the keys are hashed. A job has
+-- one such trigger.
+SELECT r.partition_id, r.job_id, r.fire, 1, r.tier, r.task_kind, r.name, 'run'
+FROM ready r WHERE (r.job_id IN (SELECT f.job_id FROM fired f)) IS TRUE
 UNION ALL
 SELECT min(d.partition_id), NULL, d.scheduled_at, count(*), NULL, NULL, NULL, 'unplanned:' || d.spec_id
 FROM due d WHERE NOT EXISTS (
