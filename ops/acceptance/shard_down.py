@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=20)
     options = parser.parse_args()
     seen = measure(options.how, options.seconds, options.jobs)
-    print(f"the other server was away for {options.seconds} s ({options.how}); nothing missed")
+    print(f"the other server was away for {seen.away:.0f} s ({options.how}); nothing missed")
     print(seen.line("lateness before", seen.before))
     print(seen.line("lateness during", seen.during))
     print(seen.line("the API's answers for jobs that are there, during", seen.answers))

@@ -1,8 +1,8 @@
 """One of two Postgres servers goes away under load and comes back; what the other one's jobs noticed.
 
 `stop` ends the server, so connections are refused; `freeze` stops its processes with SIGSTOP, so that connections
-stay open and nothing answers. The server that goes holds partitions 512-1023: the first one is the Postgres
-coordinator's, without which no node knows what it holds.
+stay open and nothing answers. The server that goes holds partitions 512-1023, unless the coordinator is ZooKeeper:
+the first one is the Postgres coordinator's, without which no node knows what it holds.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class Seen:
     before: list[float] = field(default_factory=list)
     during: list[float] = field(default_factory=list)
     answers: list[float] = field(default_factory=list)  # of the API for its jobs, during the outage
+    away: float = 0.0
     back_after: float = 0.0  # from the server's return to the first run of its jobs
     worst: float = 0.0  # lateness of the other shard's runs
 
@@ -101,10 +102,13 @@ def quantile(values: list[float], share: float) -> float:
 
 
 class Outage:
-    """Two servers, a platform on them, jobs every second on both."""
+    """Two servers, a platform on them, jobs every second on both; `gone` is the number of the one that goes."""
 
-    def __init__(self, platform: Platform, receiver: Receiver, servers: list[Server], jobs: int) -> None:
+    def __init__(
+        self, platform: Platform, receiver: Receiver, servers: list[Server], jobs: int, gone: int = 1
+    ) -> None:
         self.platform, self.receiver, self.servers = platform, receiver, servers
+        self._gone, self._stays = gone, 1 - gone
         self.jobs = [
             [
                 platform.create(name, f"{receiver.url}/ok", schedule={"every": "1s"})
@@ -122,36 +126,36 @@ class Outage:
     def run(self, how: str, seconds: int) -> Seen:
         """Some time with both, `seconds` with one, and until the other has caught up; judge."""
         seen = Seen()
-        self.wait(0, max(5, seconds // 2))
+        self.wait(self._stays, max(5, seconds // 2))
         gone_at = self.platform.now()
-        with self.servers[1].away(how):
-            self.wait(0, 1)
-            for _ in range(seconds - 1):
+        with self.servers[self._gone].away(how):
+            while self.platform.now() - gone_at < timedelta(seconds=seconds):
                 self._ask(seen)
-                self.wait(0, 1)
+                self.wait(self._stays, 1)
             back_at = self.platform.now()
+        seen.away = (back_at - gone_at).total_seconds()
         started = time.monotonic()
-        self.wait(1, 1)
+        self.wait(self._gone, 1)
         seen.back_after = time.monotonic() - started
-        self.wait(1, seconds + 3)
+        self.wait(self._gone, int(seen.away) + 3)
         self._pause()
-        stayed, returned = self._judge()
-        for nominal, late in stayed:
+        late = self._judge()
+        for nominal, seconds_late in late[self._stays]:
             if nominal < gone_at - timedelta(seconds=1):
-                seen.before.append(late)
+                seen.before.append(seconds_late)
             elif gone_at <= nominal < back_at:
-                seen.during.append(late)
-        seen.worst = max(late for _, late in returned)
+                seen.during.append(seconds_late)
+        seen.worst = max(each for _, each in late[self._gone])
         return seen
 
     def _ask(self, seen: Seen) -> None:
         """The API is asked for jobs of both; the one that is there is answered."""
         client = self.platform.client
-        for job in self.jobs[1][:4]:
+        for job in self.jobs[self._gone][:4]:
             with suppress(httpx.TimeoutException):  # a silent server holds the first requests up
                 assert client.get(f"/jobs/{job}", timeout=0.3).status_code == 503
         begun = time.monotonic()
-        assert client.get(f"/jobs/{self.jobs[0][0]}", timeout=10).status_code == 200
+        assert client.get(f"/jobs/{self.jobs[self._stays][0]}", timeout=10).status_code == 200
         seen.answers.append(time.monotonic() - begun)
 
     def _pause(self) -> None:
@@ -173,7 +177,9 @@ class Outage:
                 assert all(b - a == timedelta(seconds=1) for a, b in pairwise(nominal)), "a second is missing"
                 times = [requests[run["runId"]] for run in runs]
                 assert min(times) >= 1, "a run that nobody saw"
-                assert number == 1 or max(times) == 1, "a run of the shard that stayed was executed twice"
+                assert number == self._gone or max(times) == 1, (
+                    "a run of the shard that stayed was executed twice"
+                )
                 late += [(at, run["latenessSec"]) for at, run in zip(nominal, runs, strict=True)]
             result.append(late)
         return result

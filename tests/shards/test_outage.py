@@ -43,3 +43,19 @@ def test_a_node_starts_without_one_of_its_shards(
             platform.worker()
             outage.wait(0, 2)
         outage.wait(1, 2)
+
+
+def test_with_zookeeper_the_first_shard_may_go_as_well(
+    tmp_path: Path, rabbitmq_vhost: str, receiver: Receiver, zookeeper: str
+) -> None:
+    with (
+        two_servers(tmp_path) as servers,
+        Platform(
+            address(servers), rabbitmq_vhost, watched=servers[1].url, TOCSIN_COORDINATOR=zookeeper
+        ) as platform,
+    ):
+        platform.node()
+        platform.worker()
+        seen = Outage(platform, receiver, servers, 3, gone=0).run("stop", 6)
+        assert quantile(seen.during, 0.99) < quantile(seen.before, 0.99) + 0.5
+        assert max(seen.answers) < 2

@@ -116,24 +116,27 @@ WHOLE: tuple[Table, ...] = (s.jobs, s.triggers, s.gaps, s.idempotency_keys, s.pa
 HISTORY: tuple[Table, ...] = (s.runs, s.attempts, s.run_outputs)
 FENCED = (*WHOLE, *HISTORY)
 
-_RANGE = "x.partition_id BETWEEN {first} AND {last}"
 _FINAL = ", ".join(f"'{status}'" for status in sorted(FINAL))
-# What can change no more: it ended well before the copy began. `cut` is an instant of the source's clock.
-_PAST: dict[str, str] = {
-    "runs": f"x.status IN ({_FINAL}) AND x.finished_at < {{cut}}",
-    "attempts": "x.finished_at < {cut}",
-    "run_outputs": "EXISTS (SELECT FROM runs r WHERE r.partition_id = x.partition_id AND r.job_id = x.job_id"
-    f" AND r.scheduled_at = x.scheduled_at AND r.status IN ({_FINAL}) AND r.finished_at < {{cut}})",
+# From which rows, and which of them can change no more: what ended well before the copy began. `cut` is an instant of
+# the source's clock. An output is as old as its run, which has its key.
+_PAST: dict[str, tuple[str, str]] = {
+    "runs": ("runs x", f"x.status IN ({_FINAL}) AND x.finished_at < {{cut}}"),
+    "attempts": ("attempts x", "x.finished_at < {cut}"),
+    "run_outputs": (
+        "runs r JOIN run_outputs x ON x.partition_id = r.partition_id AND x.job_id = r.job_id"
+        " AND x.scheduled_at = r.scheduled_at",
+        f"r.status IN ({_FINAL}) AND r.finished_at < {{cut}}",
+    ),
 }
 
 
 def copy_out(table: Table, first: int, last: int, *, cut: str | None = None, past: bool = False) -> str:
     """COPY of a table's rows of the range; of history its `past`, or all the rest. `cut` is an SQL literal."""
-    condition = _RANGE.format(first=first, last=last)
-    if table.name in _PAST and cut is not None:
-        ended = f"coalesce({_PAST[table.name].format(cut=cut)}, false)"
-        condition += f" AND {ended}" if past else f" AND NOT {ended}"
-    return f"COPY (SELECT {_columns(table, 'x.')} FROM {table.name} x WHERE {condition}) TO STDOUT"
+    source, condition = f"{table.name} x", f"x.partition_id BETWEEN {first} AND {last}"
+    if cut is not None:
+        source, ended = _PAST[table.name]
+        condition += f" AND {'' if past else 'NOT '}coalesce({ended.format(cut=cut)}, false)"
+    return f"COPY (SELECT {_columns(table, 'x.')} FROM {source} WHERE {condition}) TO STDOUT"
 
 
 def copy_in(table: Table) -> str:
