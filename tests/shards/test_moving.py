@@ -26,6 +26,15 @@ TASK = {"http": {"url": "http://127.0.0.1:1/"}}
 Databases = list[psycopg.Connection[Any]]
 
 
+def test_every_table_about_partitions_moves(dbs: list[psycopg.Connection[Any]]) -> None:
+    """But the one that says where they are, and the coordinator's."""
+    found = dbs[0].execute(
+        "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'partition_id'"
+        " WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition"
+    )
+    assert {name for (name,) in found} - {"shard_moves", "partition_claims"} == set(TABLES)
+
+
 @pytest.fixture
 def dbs(shard_urls: list[str]) -> Iterator[Databases]:
     with databases_of(shard_urls) as connections:

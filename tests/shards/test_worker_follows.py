@@ -6,17 +6,26 @@ a lost lease or a claim that another one won.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from shards.moves import FIRST, LAST, databases_of, moved
+from shards.moves import FIRST, LAST, databases_of, fresh_map, moved
 from support.processes import Process
 from support.receiver import Receiver
 from tasks.table import Table, publisher
+from tocsin.clock import monotonic
 from tocsin.ids import partition_of
+from tocsin.settings import Settings
+from tocsin.store.leases import Claimed, Lease
+from tocsin_tasks.acks import Acks
+from tocsin_tasks.attempts import Attempt, Attempts
+from tocsin_tasks.counters import Counters
+from tocsin_tasks.heartbeat import Heart
+from tocsin_tasks.lane import Lane
 
 Start = Callable[..., Process]
 
@@ -85,3 +94,35 @@ def test_a_run_in_progress_follows(
     assert tables[1].read(key, "attempt") == 1
     assert len(receiver.requests(lambda r: bool(r.key))) == 1
     assert "lease is lost" not in worker.text()
+
+
+def test_a_heartbeat_that_comes_too_late_cuts_nothing(sharded: str, tables: list[Table]) -> None:
+    """The range moved, and the old rows went, after the worker had asked where it is."""
+    key = tables[0].run(job_in_range(tables[0], "http://127.0.0.1:1/"))
+    settings = Settings(database_url=sharded)
+    lease = Lease(key=key, attempt=1, token=key.job_id)
+    claimed = Claimed(
+        lease=lease, job_name="job", task={}, retry_policy={}, timeout=60, limited=False, cancel_requested=False,
+        lateness=0,
+    )  # fmt: skip
+    attempt = Attempt(claimed=claimed, deadline=monotonic() + 60, lease_end=monotonic() + 60)
+    attempts = Attempts(1)
+
+    async def ended(_: Attempt) -> None:
+        """Nothing runs here."""
+
+    async def beat() -> bool:
+        shard = settings.shards.shards[0]
+        lane = Lane(
+            shard, settings, owner="worker", attempts=attempts, acks=Acks(), counters=Counters(),
+            execute=ended, lane_of=lambda _: lane,
+        )  # fmt: skip
+        try:
+            return await Heart(lane, attempts, settings).beat([attempt])
+        finally:
+            await lane.close()
+
+    moved(sharded)
+    assert asyncio.run(beat())
+    assert attempt.stopped is None
+    assert fresh_map(sharded).shard_of(key.partition).name == "0-511", "a map that was told nothing"
