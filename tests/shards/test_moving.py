@@ -18,6 +18,7 @@ from tocsin.ids import partition_of, partition_of_name
 from tocsin.settings import Settings
 from tocsin.store import firing, partitions, places, transactions
 from tocsin.store.connections import connect
+from tocsin.store.moves_lease import renew
 from tocsin.store.moving import MoveError, Plan, finish_again
 from tocsin.store.places import MOVED
 from tocsin_api.app import create_app
@@ -321,6 +322,26 @@ def test_a_writer_under_way_when_the_lease_ends_is_waited_for(
     transactions.refresh(shards, shards.shards[0])
     assert shards.shard_of(partition_of_name("default", name)) == shards.shards[0]
     assert dbs[0].execute("SELECT owner FROM jobs WHERE name = %s", (name,)).fetchone() == ("under way",)
+
+
+def test_a_lease_that_has_ended_is_not_brought_back(http: TestClient, sharded: str, dbs: Databases) -> None:
+    (name,) = fill(http, dbs[0], 1)
+    renewed: list[bool] = []
+
+    def late(point: str) -> None:
+        if point == "move-copied":
+            found = dbs[0].execute("SELECT DISTINCT mover FROM shard_moves").fetchone()
+            assert found is not None
+            args = {"first": FIRST, "last": LAST, "mover": found[0], "lease": timedelta(seconds=60)}
+            renewed.append(renew(dbs[0], args))
+            dbs[0].execute("UPDATE shard_moves SET lease_until = clock_timestamp()")
+            assert http.patch(f"/jobs/name:{name}", json={"owner": "late"}).status_code == 200
+            renewed.append(renew(dbs[0], args))
+
+    with pytest.raises(MoveError, match="within the lease"):
+        moved(sharded, reached=late, lease=600)
+    assert renewed == [True, False]
+    assert http.get(f"/jobs/name:{name}").json()["owner"] == "late"
 
 
 def test_a_pause_that_would_be_too_long_is_given_up(http: TestClient, sharded: str, dbs: Databases) -> None:
