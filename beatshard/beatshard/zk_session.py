@@ -10,11 +10,12 @@ has ended; a plain read would be answered by a server that has lost its leader. 
 what happened before has been seen.
 
 kazoo traps dealt with here: it learns of a dead connection late, and never while requests keep going out, so
-a heartbeat without an answer cuts the connection; connecting may take it a whole session per server, so
-there is a shorter limit; it does not say what timeout the server granted; requests are answered with
-ConnectionLoss whether or not they were carried out, so a `Write` can end unknown.
+a heartbeat without an answer cuts the connection; connecting, and the greeting of a server that accepts and says
+nothing, may each take it a whole session, so there is a shorter limit; it does not say what timeout the server
+granted; requests are answered with ConnectionLoss whether or not they were carried out, so a `Write` can end
+unknown.
 
-Weakness: the granted timeout is read from a private method of kazoo, held by a test.
+Weakness: the greeting is a private method of kazoo; tests hold what is done with it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from tocsin.coordination import ZooKeeperAddress
 
 ERRORS = (KazooException, KazooTimeoutError)
 _CONNECT = 3.0  # seconds for the first connection
+_ATTEMPT = 2.0  # seconds at most for one server to take the connection, and to greet
 _ANSWER = 1 / 3  # of the session: after so long without an answer the connection counts as dead
 _BATCH = 128  # nodes made or deleted in one transaction
 
@@ -110,7 +112,8 @@ class ZkSession:
         self._on_event = on_event
         self._stopped = False
         self._changed = threading.Event()
-        self._handler = _Handler(timeout / max(2, len(address.hosts)))
+        self._attempt = min(_ATTEMPT, timeout / max(3, len(address.hosts)))
+        self._handler = _Handler(self._attempt)
         self._client = KazooClient(
             ",".join(address.hosts),
             timeout=timeout,
@@ -120,7 +123,7 @@ class ZkSession:
             default_acl=[make_digest_acl(*auth, all=True)] if auth else None,
         )
         self._client.add_listener(self._on_state)
-        self._note_the_granted_timeout()
+        self._change_the_greeting()
 
     @property
     def connected(self) -> bool:
@@ -224,12 +227,13 @@ class ZkSession:
         self._changed.set()
         self._on_event(state != KazooState.CONNECTED)
 
-    def _note_the_granted_timeout(self) -> None:
+    def _change_the_greeting(self) -> None:
+        """Bound it, which kazoo does by the session only, and note the timeout that the server grants."""
         connection = self._client._connection
         ask = connection._invoke
 
         def invoke(timeout: float, request: Any, xid: int | None = None) -> Any:
-            answer = ask(timeout, request, xid)
+            answer = ask(min(timeout, self._attempt), request, xid)
             if isinstance(request, Connect) and answer[0].time_out > 0:
                 self.timeout = answer[0].time_out / 1000
             return answer
