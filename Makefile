@@ -39,7 +39,7 @@ types: $(VENV)/.test ## Check the types
 	@$(BIN)/mypy --no-error-summary
 	@MYPYPATH=tests $(BIN)/mypy --no-error-summary $(CHECKED_TESTS)
 
-services: ## Install RabbitMQ, ZooKeeper and Redis (Debian, Ubuntu), without starting them
+services: ## Install RabbitMQ, ZooKeeper, Redis and PgBouncer (Debian, Ubuntu), without starting them
 	@ops/services/install.sh
 
 bench: $(VENV)/.test ## Measure; ARGS go to the benchmark

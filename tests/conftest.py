@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.databases import TEMPLATE, Databases
+from support.pgbouncer import PgBouncer
 from support.rabbitmq import MissingServiceError, RabbitNode
 from support.receiver import Receiver
 from support.session import Leftover, Session
+from support.shards import own_identity
 from support.zookeeper import Ensemble, ZooKeeperServer
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
 
@@ -87,6 +89,31 @@ def new_database(databases: Databases, request: pytest.FixtureRequest) -> Iterat
 def database_url(new_database: Callable[..., str]) -> str:
     """The SQLAlchemy URL of a fresh, migrated database; `support.databases.libpq` makes it a libpq URL."""
     return new_database()
+
+
+@pytest.fixture
+def shard_urls(new_database: Callable[..., str]) -> list[str]:
+    """Two migrated databases, for partitions 0-511 and 512-1023."""
+    return [own_identity(new_database()) for _ in range(2)]
+
+
+@pytest.fixture
+def sharded(shard_urls: list[str]) -> str:
+    """TOCSIN_DATABASE_URL of both."""
+    return f"0-511={shard_urls[0]},512-1023={shard_urls[1]}"
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(
+    postgres_server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PgBouncer]:
+    """PgBouncer in transaction mode before the session's PostgreSQL."""
+    try:
+        pooler = PgBouncer(tmp_path_factory.mktemp("pgbouncer"), postgres_server.url)
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with pooler:
+        yield pooler
 
 
 @pytest.fixture(scope="session")

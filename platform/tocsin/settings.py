@@ -22,7 +22,13 @@ class Settings(BaseSettings):
 
     database_url: str = Field(
         "postgresql://localhost/tocsin",
-        description="Postgres shards: one URL, or ranges of partitions as `0-511=URL,512-1023=URL`.",
+        description="Postgres shards: one URL, or ranges of partitions as `0-511=URL,512-1023=URL`; `spare=URL` "
+        "names a database without partitions, to which some can be moved.",
+    )
+    direct_url: str = Field(
+        "",
+        description="The same databases without a pooler in between, written in the same way. Needed behind "
+        "PgBouncer, for `tocsin db upgrade`, `tocsin shard move` and the hints that make a manual run quick.",
     )
     broker_url: str = Field(
         "amqp://guest:guest@127.0.0.1:5672//",
@@ -107,8 +113,8 @@ class Settings(BaseSettings):
 
     @cached_property
     def shards(self) -> ShardMap:
-        """Which database holds which partitions."""
-        return parse_shards(self.database_url)
+        """Which database holds which partitions; it follows moves, so each Settings has one of its own."""
+        return parse_shards(self.database_url, self.direct_url)
 
     @property
     def zookeeper(self) -> ZooKeeperAddress | None:
