@@ -17,6 +17,7 @@ import psycopg
 
 from tocsin.clock import from_micros, to_micros
 from tocsin.ids import RunKey
+from tocsin.model.job import DEFAULT_POOL
 
 Connection = psycopg.Connection[Any]
 Owned = Mapping[int, int]  # partition → the epoch this node holds
@@ -33,6 +34,7 @@ class QueuedRun:
     tier: str
     task_kind: str
     job_name: str
+    pool: str = DEFAULT_POOL
 
     @property
     def run_id(self) -> str:
@@ -85,7 +87,7 @@ RETURNING p.partition_id
 
 # Index: runs_queued of each day. Cost: only what is queued beyond the watermark.
 UNPUBLISHED = """
-SELECT r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name, r.fired_at
+SELECT r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name, r.fired_at, j.pool
 FROM partitions p
 JOIN runs r ON r.partition_id = p.partition_id AND r.status = 'queued' AND r.fired_at > p.watermark
 JOIN jobs j ON j.partition_id = r.partition_id AND j.job_id = r.job_id
@@ -156,7 +158,7 @@ def behind(conn: Connection, partitions: Sequence[int]) -> list[int]:
 
 
 def queued_run(row: Sequence[Any]) -> QueuedRun:
-    """From (partition_id, job_id, scheduled_at, attempt, tier, task_kind, job name, …)."""
+    """From (partition_id, job_id, scheduled_at, attempt, tier, task_kind, job name, …, pool)."""
     return QueuedRun(
         partition=row[0],
         job_id=row[1],
@@ -165,4 +167,5 @@ def queued_run(row: Sequence[Any]) -> QueuedRun:
         tier=row[4],
         task_kind=row[5],
         job_name=row[6],
+        pool=row[-1],
     )
