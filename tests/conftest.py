@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.databases import TEMPLATE, Databases
-from support.rabbitmq import MissingServiceError, RabbitNode
+from support.rabbitmq import MissingServiceError, RabbitCluster, RabbitNode
 from support.receiver import Receiver
 from support.session import Leftover, Session
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
@@ -111,6 +111,24 @@ def rabbitmq_vhost(rabbitmq_node: RabbitNode) -> Iterator[str]:
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield rabbitmq_node.add_vhost(name)
     rabbitmq_node.delete_vhost(name)
+
+
+@pytest.fixture(scope="session")
+def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitCluster]:
+    """Three RabbitMQ nodes for the session; take `rabbitmq_cluster`."""
+    try:
+        cluster = RabbitCluster(tmp_path_factory.mktemp("rabbitmq-cluster"))
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rabbitmq_cluster(started_cluster: RabbitCluster) -> Iterator[RabbitCluster]:
+    """Three RabbitMQ nodes, all up; a test may kill or pause them."""
+    yield started_cluster
+    started_cluster.heal()
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,12 @@ def queue_name(tier: str, pool: str = DEFAULT_POOL, slot: int | None = None) -> 
     return ".".join(parts)
 
 
+def parse_queue(name: str) -> tuple[str, str]:
+    """The tier and the pool of a queue's name."""
+    tier, *rest = name.removeprefix("tocsin.").split(".")
+    return tier, rest[0] if rest and not rest[0].isdigit() else DEFAULT_POOL
+
+
 def queue_for(tier: str, pool: str, partition: int, spread: int) -> str:
     """Where a run's message goes."""
     return queue_name(tier, pool, partition % spread if spread > 1 else None)

@@ -238,5 +238,5 @@ def test_the_queues_are_quorum_queues_and_nothing_else_is_declared(
     vhost = rabbitmq_vhost.rpartition("/")[2]
     listed = rabbitmq_node.ctl("list_queues", "-p", vhost, "name", "type", "--no-table-headers", "--quiet")
     tocsin = sorted(line.split() for line in listed.splitlines() if line.startswith("tocsin."))
-    assert tocsin == [["tocsin.batch", "quorum"], ["tocsin.critical", "quorum"], ["tocsin.default", "quorum"]]
+    assert tocsin == [[f"tocsin.{name}", "quorum"] for name in ("batch", "critical", "dead", "default")]
     assert "delayed" not in listed
