@@ -16,8 +16,12 @@ import logging
 from contextlib import suppress
 from typing import Any
 
+from amqp import Channel as AmqpChannel
+from amqp import ConsumerCancelled
 from celery import bootsteps
 from celery.worker.consumer import Consumer
+
+LOOK_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +51,23 @@ class TocsinConsumer(Consumer):  # type: ignore[misc]
             connection.collect()
             raise
         return connection
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Look now and then whether the broker still delivers from every queue."""
+        super().register_with_event_loop(hub)
+        hub.call_repeatedly(LOOK_SECONDS, self.check_consumers)
+
+    def check_consumers(self) -> None:
+        """Raises ConsumerCancelled, which makes Celery connect anew, when the broker has cancelled a consumer.
+
+        It does so when a queue is deleted, and says it once; Celery does not hear it while it starts its loop.
+        """
+        channel = getattr(self.task_consumer, "channel", None)
+        if not isinstance(channel, AmqpChannel):
+            return
+        for tag in self.task_consumer._active_tags.values():
+            if tag not in channel.callbacks:
+                raise ConsumerCancelled(tag, (60, 30))
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """Reject what cannot be decoded; it may go to a dead-letter exchange."""

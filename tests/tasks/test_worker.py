@@ -16,13 +16,6 @@ from tasks.table import Table, publisher
 Start = Callable[..., Process]
 
 
-@pytest.fixture(params=["rabbitmq_vhost", "redis_url"])
-def broker_url(request: pytest.FixtureRequest) -> str:
-    """Both brokers; the RabbitMQ one is a virtual host of the test's own."""
-    url: str = request.getfixturevalue(request.param)
-    return url
-
-
 def test_a_run_is_executed_once_and_recorded(
     broker_url: str, table: Table, receiver: Receiver, start_worker: Start
 ) -> None:
