@@ -37,6 +37,7 @@ class Platform:
 
     def __init__(self, database_url: str, broker_url: str) -> None:
         self._env = {"TOCSIN_DATABASE_URL": database_url, "TOCSIN_BROKER_URL": broker_url, **FAST}
+        self.database_url = database_url
         self._stack = ExitStack()
         self.client: httpx.Client
         self.database: psycopg.Connection[Any] = connect(database_url)
