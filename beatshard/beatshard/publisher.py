@@ -170,7 +170,12 @@ class ThreadedPublisher(ABC):
                 self._round()
             except Exception as error:
                 self.counts.failures += 1
-                log.warning("publisher_reconnects error=%s: %s", type(error).__name__, error)
+                log.warning(
+                    "publisher_reconnects unconfirmed=%d error=%s: %s",
+                    self.backlog,
+                    type(error).__name__,
+                    error,
+                )
                 self._disconnect()
                 self._stopping.wait(pause * (0.5 + random() / 2))
                 pause = min(pause * 2, _MAX_PAUSE)

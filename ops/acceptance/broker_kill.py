@@ -1,8 +1,8 @@
 """A RabbitMQ node killed in a burst: every due run is executed, says a witness that trusts nothing of tocsin's.
 
 Starts three RabbitMQ nodes as one cluster, a PostgreSQL with fsync, beat nodes and workers as processes, and a
-receiver that keeps its own log. `--runs` jobs are due at one instant; when the receiver has seen a tenth of
-them, the RabbitMQ node that the first beat node publishes to dies by SIGKILL. Judged from the receiver's log: the
+receiver that keeps its own log. `--runs` jobs are due at one instant; when the receiver has seen the first
+`--after` of them, the RabbitMQ node that the first beat node publishes to dies by SIGKILL. Judged from the receiver's log: the
 run IDs that it saw, how often each, when the last one came; and from Postgres: how the runs ended.
 
     python ops/acceptance/broker_kill.py --runs 20000
@@ -53,7 +53,7 @@ def main() -> int:
             start(stack, "worker", n, env)
         conn = stack.enter_context(connect(url))
         due = burst(conn, url, f"{receiver.url}/ok", options)
-        kill(cluster, beats[0], receiver, options.runs)
+        kill(cluster, beats[0], receiver, options.after)
         wait(conn, receiver, options)
         return report(conn, receiver, due, options.runs)
 
@@ -64,6 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=20_000, help="jobs that are due at one instant")
     parser.add_argument("--nodes", type=int, default=1, help="beat nodes")
     parser.add_argument("--workers", type=int, default=2, help="workers")
+    parser.add_argument("--after", type=int, default=1, help="executed runs, then the kill")
     parser.add_argument("--timeout", type=float, default=300, help="seconds from the kill to the last run")
     return parser.parse_args()
 
@@ -88,12 +89,13 @@ def burst(conn: psycopg.Connection[Any], url: str, target: str, options: argpars
     return due
 
 
-def kill(cluster: RabbitCluster, beat: Process, receiver: Receiver, runs: int) -> None:
-    """SIGKILL for the node that the beat node publishes to, once a tenth of the runs has been seen."""
+def kill(cluster: RabbitCluster, beat: Process, receiver: Receiver, after: int) -> None:
+    """SIGKILL for the node that the beat node publishes to, once so many runs have been seen."""
     node = cluster.node_at(beat.wait_for_line("publisher_connected .*")[0])
-    seen = len(receiver.wait_for(count=runs // 10, timeout=600))
+    seen = len(receiver.wait_for(count=after, timeout=600))
     node.process.kill()
     say(f"RabbitMQ node {node.name} killed when {seen} runs had been executed")
+    say(beat.wait_for_line("publisher_reconnects .*", timeout=60)[0])
     say(beat.wait_for_line("publisher_connected .*", skip=1, timeout=60)[0])
 
 
