@@ -121,9 +121,10 @@ def test_a_full_worker_leaves_messages_to_one_that_is_not(
     for key in waiting:
         publish(key)
     full.wait_for_line("go back to the broker")
-    start_worker(broker_url, **options)
+    other = start_worker(broker_url, **options)
     for key in waiting:
         assert table.wait(receiver, key, "succeeded", timeout=20) == "succeeded"
+    assert other.terminate() == 0
     receiver.release()
     later = [table.run(table.job(f"{receiver.url}/ok")) for _ in range(4)]
     for key in later:
