@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from support.databases import TEMPLATE, Databases
+from support.pgbouncer import PgBouncer
 from support.rabbitmq import MissingServiceError, RabbitCluster, RabbitNode
 from support.receiver import Receiver
 from support.session import Leftover, Session
+from support.shards import own_identity
+from support.zookeeper import Ensemble, ZooKeeperServer
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
 
 _SESSION = Session()
@@ -88,6 +91,31 @@ def database_url(new_database: Callable[..., str]) -> str:
     return new_database()
 
 
+@pytest.fixture
+def shard_urls(new_database: Callable[..., str]) -> list[str]:
+    """Two migrated databases, for partitions 0-511 and 512-1023."""
+    return [own_identity(new_database()) for _ in range(2)]
+
+
+@pytest.fixture
+def sharded(shard_urls: list[str]) -> str:
+    """TOCSIN_DATABASE_URL of both."""
+    return f"0-511={shard_urls[0]},512-1023={shard_urls[1]}"
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(
+    postgres_server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PgBouncer]:
+    """PgBouncer in transaction mode before the session's PostgreSQL."""
+    try:
+        pooler = PgBouncer(tmp_path_factory.mktemp("pgbouncer"), postgres_server.url)
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with pooler:
+        yield pooler
+
+
 @pytest.fixture(scope="session")
 def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNode]:
     """One RabbitMQ node for the session. A test that kills or restarts it uses a node of its own."""
@@ -111,6 +139,34 @@ def rabbitmq_vhost(rabbitmq_node: RabbitNode) -> Iterator[str]:
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield rabbitmq_node.add_vhost(name)
     rabbitmq_node.delete_vhost(name)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """One ZooKeeper for the session. A test that stops or kills it uses a server of its own."""
+    try:
+        server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: ZooKeeperServer) -> str:
+    """A value of TOCSIN_COORDINATOR on the session's ZooKeeper, with a chroot of the test's own."""
+    return f"zookeeper://{zookeeper_server.address}/test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def zookeeper_ensemble(tmp_path: Path) -> Iterator[Ensemble]:
+    """Three ZooKeeper servers of the test's own; kill what you like."""
+    try:
+        ensemble = Ensemble(tmp_path / "ensemble")
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with ensemble:
+        yield ensemble
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """The seam between a node and whatever says which partitions it holds.
 
-A node calls `tick` every `tick_interval` seconds from one thread of its own; the other methods may be called
-from any thread, never block on the network, and answer from what the last tick saw.
+A node calls `tick` every `tick_interval` seconds, and as soon as `changes` is set, from one thread of its own; the
+other methods may be called from any thread, never block on the network, and answer from what the last tick saw.
 
 The contract, held by the conformance suite:
 - No partition is held by two members at once, as far as clocks and the service are honest. The epoch in
@@ -16,8 +16,17 @@ The contract, held by the conformance suite:
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
+import uuid
 from collections.abc import Collection
 from typing import Protocol
+
+
+def new_identity() -> str:
+    """A name that no process had before: host, pid and eight random hex digits."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 class Coordinator(Protocol):
@@ -28,8 +37,12 @@ class Coordinator(Protocol):
         """The identity of this node; changes after its membership was lost."""
 
     @property
+    def changes(self) -> threading.Event:
+        """Set when the next tick should come at once; whoever ticks waits on it and clears it."""
+
+    @property
     def tick_interval(self) -> float:
-        """Seconds between two ticks."""
+        """Seconds between two ticks at most."""
 
     def tick(self) -> None:
         """One bounded round: renew the membership, carry out releases, take what is free and ours.

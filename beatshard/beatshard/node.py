@@ -4,7 +4,11 @@ Threads: one ticks the coordinator, one per shard fires, one per shard listens, 
 SIGTERM and SIGINT leave in order: nothing more is fired, what is under way is confirmed, partitions are given
 up and others take them at once. A second signal ends the process where it stands; nothing is lost by it.
 
-When it owns what the coordinator gives it and can publish, the node logs `beat ready` once.
+A shard that cannot be reached stops its own loop only. The exception is the first one when the coordinator is the
+Postgres one, whose tables are in it: without it no node knows what it holds, and all stop until it is back.
+
+When it can publish, and owns what the coordinator gives it in the shards that answer, the node logs `beat ready`
+once.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from beatshard.pg_coordinator import PgCoordinator
 from beatshard.plain_publisher import PlainPublisher
 from beatshard.publisher import Publisher
 from beatshard.shard_loop import ShardLoop
+from beatshard.zk_coordinator import ZkCoordinator
+from tocsin.coordination import parse_auth
 from tocsin.queues import is_amqp
 from tocsin.settings import Settings
 from tocsin.store.shards import connect
@@ -41,18 +47,31 @@ def publisher_for(settings: Settings) -> Publisher:
     return PlainPublisher(urls, spread=spread)
 
 
+def coordinator_for(settings: Settings) -> Coordinator:
+    """ZooKeeper when the settings name an ensemble, else leases in the first shard."""
+    if settings.zookeeper is not None:
+        return ZkCoordinator(
+            settings.zookeeper,
+            lease=settings.node_lease,
+            zone=settings.zone,
+            auth=parse_auth(settings.zookeeper_auth),
+        )
+    url = settings.shards.shards[0].url
+    return PgCoordinator(lambda: connect(url), lease=settings.node_lease, zone=settings.zone)
+
+
 class Node:
     """Everything one process does."""
 
     def __init__(
         self, settings: Settings, coordinator: Coordinator | None = None, publisher: Publisher | None = None
     ) -> None:
-        first = settings.shards.shards[0]
-        self.coordinator = coordinator or PgCoordinator(lambda: connect(first.url), lease=settings.node_lease)
+        self.coordinator = coordinator or coordinator_for(settings)
         self.publisher = publisher or publisher_for(settings)
         self.loops = [
             ShardLoop(shard, settings, self.coordinator, self.publisher) for shard in settings.shards.shards
         ]
+        settings.shards.watch(self._wake_all)
         maintenance = Maintenance(self.loops, settings)
         listeners = [Listener(loop.shard, loop.wake) for loop in self.loops]
         self._parts: list[ShardLoop | Listener | Maintenance] = [*self.loops, *listeners, maintenance]
@@ -66,12 +85,14 @@ class Node:
             part.thread.start()
         while not self._stopping.is_set():
             self.tick()
-            self._stopping.wait(self.coordinator.tick_interval if self._ready else 0.05)
+            self.coordinator.changes.wait(self.coordinator.tick_interval if self._ready else 0.05)
+            self.coordinator.changes.clear()
         self._leave()
 
     def stop(self) -> None:
         """Begin to leave; `run_forever` returns when done. May be called from a signal handler."""
         self._stopping.set()
+        self.coordinator.changes.set()
 
     def tick(self) -> None:
         """One round with the coordinator."""
@@ -81,18 +102,24 @@ class Node:
         except CoordinationError as error:
             log.warning("coordinator_unreachable error=%s", error)
         if self.coordinator.held() != before or self.coordinator.surplus():
-            for loop in self.loops:
-                loop.wake()
+            self._wake_all()
         if not self._ready and self._settled():
             self._ready = True
             owned = sum(loop.owned for loop in self.loops)
             log.info("beat ready node=%s partitions=%d", self.coordinator.node_id, owned)
+            for loop in self.loops:
+                if loop.down:
+                    log.warning("beat goes on without shard=%s until it can be reached", loop.shard.name)
+
+    def _wake_all(self) -> None:
+        for loop in self.loops:
+            loop.wake()
 
     def _settled(self) -> bool:
         return (
             self.publisher.connected
             and bool(self.coordinator.held())
-            and all(loop.settled for loop in self.loops)
+            and all(loop.settled or loop.down for loop in self.loops)
         )
 
     def _leave(self) -> None:
@@ -104,8 +131,8 @@ class Node:
                 self.coordinator.tick()
             for loop in self.loops:
                 loop.thread.join(self.coordinator.tick_interval / len(self.loops))
+        self.coordinator.close()  # first: the others wait for what was released
         self.publisher.close()
-        self.coordinator.close()
         log.info("beat stopped node=%s", self.coordinator.node_id)
 
 

@@ -10,17 +10,12 @@ ticks do not wait for each other in turn.
 The node trusts its claims for two thirds of the lease, counted on its monotonic clock from before the renewal
 was sent, so it stops before the database can give them away.
 
-Weakness: a process that is stopped between asking `held()` and acting on it acts late; the epoch stops that.
-At rest a tick is two statements, one of them reading all claims (1,024 rows).
+Weakness: at rest a tick is two statements, one of them reading all claims (1,024 rows).
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import threading
-import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -28,28 +23,13 @@ from typing import Any
 import psycopg
 
 from beatshard import pg_coordinator_sql as sql
-from beatshard.coordinator import CoordinationError
+from beatshard.coordinator import CoordinationError, new_identity
+from beatshard.holdings import FENCE, Holdings, View
 from beatshard.rendezvous import plan_ownership
 from tocsin.clock import monotonic
 from tocsin.ids import PARTITIONS
 
-_FENCE = 2 / 3  # of the lease: after this a node no longer trusts its claims
 _TICKS_PER_LEASE = 4
-
-
-def new_identity() -> str:
-    """A name that no process had before: host, pid and eight random hex digits."""
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
-    """What the last acknowledged tick saw; replaced as a whole, so that readers need no lock."""
-
-    mine: frozenset[int] = frozenset()
-    wanted: frozenset[int] = frozenset()
-    members: frozenset[str] = frozenset()
-    valid_until: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -61,7 +41,7 @@ class _Round:
     claims: dict[str, set[int]] = field(default_factory=dict)
 
 
-class PgCoordinator:
+class PgCoordinator(Holdings):
     """One node's membership; `connect` opens an autocommit connection to the first shard."""
 
     def __init__(
@@ -72,14 +52,11 @@ class PgCoordinator:
         zone: str = "",
         clock: Callable[[], float] = monotonic,
     ) -> None:
+        super().__init__(clock)
         self._connect = connect
         self._lease = lease
         self._zone = zone
-        self._clock = clock
         self._conn: psycopg.Connection[Any] | None = None
-        self._view = _View()
-        self._lock = threading.Lock()  # guards _released against the tick
-        self._released: set[int] = set()
         self._joined = False
         self._node_id = new_identity()
 
@@ -91,23 +68,6 @@ class PgCoordinator:
     def tick_interval(self) -> float:
         return self._lease / _TICKS_PER_LEASE
 
-    def held(self) -> frozenset[int]:
-        view = self._view
-        if self._clock() >= view.valid_until:
-            return frozenset()
-        with self._lock:
-            return view.mine - self._released
-
-    def surplus(self) -> frozenset[int]:
-        return self.held() - self._view.wanted
-
-    def members(self) -> frozenset[str]:
-        return self._view.members
-
-    def release(self, partitions: Collection[int]) -> None:
-        with self._lock:
-            self._released |= self._view.mine & set(partitions)
-
     def tick(self) -> None:
         try:
             self._tick()
@@ -116,7 +76,7 @@ class PgCoordinator:
             raise CoordinationError(str(error).strip() or type(error).__name__) from error
 
     def close(self) -> None:
-        self._view = _View()
+        self._forget()
         if self._joined:
             try:
                 conn = self._connection()
@@ -130,8 +90,7 @@ class PgCoordinator:
     def _tick(self) -> None:
         conn = self._connection()
         sent = self._clock()
-        with self._lock:
-            releasing = frozenset(self._released)
+        releasing = self._releasing()
         with conn.transaction():
             self._renew(conn)
             if releasing:
@@ -140,14 +99,14 @@ class PgCoordinator:
             plan = plan_ownership(found.members, range(PARTITIONS))
             wanted = frozenset(p for p, member in plan.items() if member == self._node_id)
             mine = found.claims.get(self._node_id, set()) | self._claim(conn, wanted, found)
-        with self._lock:
-            self._released -= releasing
-            self._view = _View(
-                mine=frozenset(mine),
-                wanted=wanted,
-                members=frozenset(found.members),
-                valid_until=sent + self._lease * _FENCE,
-            )
+        self._given_back(releasing)
+        view = View(
+            mine=frozenset(mine),
+            wanted=wanted,
+            members=frozenset(found.members),
+            valid_until=sent + self._lease * FENCE,
+        )
+        self._show(view, self._doubts)
 
     def _renew(self, conn: psycopg.Connection[Any]) -> None:
         args = {"node": self._node_id, "zone": self._zone, "lease": timedelta(seconds=self._lease)}
@@ -155,7 +114,7 @@ class PgCoordinator:
             if conn.execute(sql.RENEW, args).fetchone() is not None:
                 return
             # Expired: others may have our partitions by now. This identity is dead, a new one holds nothing.
-            self._view = _View()
+            self._forget()
             self._node_id = args["node"] = new_identity()
             self._joined = False
         conn.execute(sql.JOIN, args)

@@ -39,3 +39,4 @@ def log_to_stderr(level: str | None = None) -> None:
     known = chosen if chosen in logging.getLevelNamesMapping() else "INFO"
     logging.basicConfig(stream=sys.stderr, level=known, format=LOG_FORMAT)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("kazoo").setLevel(logging.WARNING)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tocsin.coordination import ZooKeeperAddress, check_zone, parse_auth, parse_coordinator
 from tocsin.errors import InvalidError, Problem
 from tocsin.model.job import DEFAULT_POOL
 from tocsin.queues import MAX_SPREAD, is_amqp, parse_pools
@@ -23,7 +24,13 @@ class Settings(BaseSettings):
 
     database_url: str = Field(
         "postgresql://localhost/tocsin",
-        description="Postgres shards: one URL, or ranges of partitions as `0-511=URL,512-1023=URL`.",
+        description="Postgres shards: one URL, or ranges of partitions as `0-511=URL,512-1023=URL`; `spare=URL` "
+        "names a database without partitions, to which some can be moved.",
+    )
+    direct_url: str = Field(
+        "",
+        description="The same databases without a pooler in between, written in the same way. Needed behind "
+        "PgBouncer, for `tocsin db upgrade`, `tocsin shard move` and the hints that make a manual run quick.",
     )
     broker_url: str = Field(
         "amqp://guest:guest@127.0.0.1:5672//",
@@ -63,7 +70,23 @@ class Settings(BaseSettings):
         "doubled every 30 s in which the oldest only grew older.",
     )
     node_lease: float = Field(
-        4.0, ge=0.5, le=60, description="Lease of a node on its partitions (Postgres coordinator)."
+        4.0,
+        ge=0.5,
+        le=60,
+        description="Lease of a node on its partitions; with ZooKeeper the session's timeout, "
+        "which the server may raise to twice its tickTime.",
+    )
+    coordinator: str = Field(
+        "postgres",
+        description="Who says which node holds which partitions: `postgres` (its first shard), or "
+        "`zookeeper://host:port,host:port/chroot`.",
+    )
+    zone: str = Field("", description="Zone of this node: a label such as `eu-west-1a`.")
+    zookeeper_auth: str = Field(
+        "",
+        repr=False,
+        description="`user:password` of the nodes for ZooKeeper (digest); what they make is then theirs alone. "
+        "Empty: open to everybody who reaches the ensemble.",
     )
     confirm_timeout: float = Field(
         10.0, gt=0, le=300, description="Wait for a broker confirm before a message is published again."
@@ -92,6 +115,13 @@ class Settings(BaseSettings):
     output_limit: int = Field(262_144, ge=0, le=16_777_216, description="Bytes of a run's output kept.")
     body_limit: int = Field(1_048_576, ge=1024, description="Bytes of a request body that the API accepts.")
 
+    @field_validator("coordinator", "zookeeper_auth", "zone")
+    @classmethod
+    def _well_formed(cls, value: str, info: ValidationInfo) -> str:
+        checks = {"coordinator": parse_coordinator, "zookeeper_auth": parse_auth, "zone": check_zone}
+        checks[str(info.field_name)](value)
+        return value
+
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         if self.heartbeat_interval * 2 > self.run_lease:
@@ -116,8 +146,13 @@ class Settings(BaseSettings):
 
     @cached_property
     def shards(self) -> ShardMap:
-        """Which database holds which partitions."""
-        return parse_shards(self.database_url)
+        """Which database holds which partitions; it follows moves, so each Settings has one of its own."""
+        return parse_shards(self.database_url, self.direct_url)
+
+    @property
+    def zookeeper(self) -> ZooKeeperAddress | None:
+        """The ensemble that coordinates the nodes; None: Postgres does."""
+        return parse_coordinator(self.coordinator)
 
 
 def load(**overrides: object) -> Settings:

@@ -19,10 +19,14 @@ Durations are in seconds. This page is made by `python -m tocsin.settings_page`.
 def render() -> str:
     """The page as Markdown."""
     rows = [
-        f"| `TOCSIN_{name.upper()}` | `{field.default}` | {field.description} |"
+        f"| `TOCSIN_{name.upper()}` | {_shown(field.default)} | {field.description} |"
         for name, field in Settings.model_fields.items()
     ]
     return _HEAD + "\n".join(rows) + "\n"
+
+
+def _shown(default: object) -> str:
+    return "empty" if default == "" else f"`{default}`"
 
 
 if __name__ == "__main__":

@@ -83,7 +83,10 @@ class Executor:
             if self._stopping.is_set():
                 self._acks.settle(delivery.message, Verdict.REQUEUE)
             else:
-                self._lanes[self._settings.shards.shard_of(delivery.key.partition)].add(delivery)
+                self._lane_of(delivery.key.partition).add(delivery)
+
+    def _lane_of(self, partition: int) -> Lane:
+        return self._lanes[self._settings.shards.shard_of(partition)]
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -109,6 +112,7 @@ class Executor:
                 acks=self._acks,
                 counters=self._counters,
                 execute=execution.execute,
+                lane_of=self._lane_of,
             )
         lanes = list(self._lanes.values())
         hearts = [Heart(lane, attempts, self._settings) for lane in lanes]

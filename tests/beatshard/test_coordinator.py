@@ -6,12 +6,17 @@ The harness makes members, kills them and moves their clocks; another implementa
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import pytest
+from kazoo.client import KazooClient
 
-from beatshard.coordinator import CoordinationError
+from beatshard.coordinator import CoordinationError, Coordinator
 from beatshard.pg_coordinator import PgCoordinator
+from beatshard.zk_coordinator import ZkCoordinator
+from tocsin.coordination import parse_coordinator
 from tocsin.ids import PARTITIONS
 from tocsin.store.shards import connect
 
@@ -19,27 +24,51 @@ ALL = frozenset(range(PARTITIONS))
 LEASE = 60.0  # long: what ends a lease in these tests is the harness, never the time that they take
 
 
-class PgHarness:
-    """Members on Postgres leases. A dead member's row is set to expired, as time would have done."""
+class Harness(Protocol):
+    """Makes members of one cluster, each with a clock of its own that the tests drive."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self.clocks: dict[PgCoordinator, float] = {}
-        self._admin = connect(url)
+    clocks: dict[Coordinator, float]
 
-    def member(self) -> PgCoordinator:
-        made: list[PgCoordinator] = []
-        coordinator = PgCoordinator(
-            lambda: connect(self._url),
-            lease=LEASE,
-            clock=lambda: self.clocks.get(made[0], 0.0) if made else 0.0,
-        )
+    def member(self) -> Coordinator: ...
+
+    def unreachable(self) -> Coordinator:
+        """A member whose service is not there."""
+
+    def expire(self, member: Coordinator) -> None:
+        """The member has not renewed for a whole lease: both its own clock and the service say so."""
+
+    def close(self) -> None: ...
+
+
+class Clocks:
+    """One clock a member, at 0 until a test moves it."""
+
+    def __init__(self) -> None:
+        self.clocks: dict[Coordinator, float] = {}
+
+    def made(self, make: Callable[[Callable[[], float]], Coordinator]) -> Coordinator:
+        made: list[Coordinator] = []
+        coordinator = make(lambda: self.clocks.get(made[0], 0.0) if made else 0.0)
         made.append(coordinator)
         self.clocks[coordinator] = 0.0
         return coordinator
 
-    def expire(self, member: PgCoordinator) -> None:
-        """The member has not renewed for a whole lease: both its own clock and the database's say so."""
+
+class PgHarness(Clocks):
+    """Members on Postgres leases. A dead member's row is set to expired, as time would have done."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+        self._admin = connect(url)
+
+    def member(self) -> Coordinator:
+        return self.made(lambda clock: PgCoordinator(lambda: connect(self._url), lease=LEASE, clock=clock))
+
+    def unreachable(self) -> Coordinator:
+        return PgCoordinator(lambda: connect("postgresql://127.0.0.1:1/none"), lease=LEASE)
+
+    def expire(self, member: Coordinator) -> None:
         self.clocks[member] += LEASE
         self._admin.execute(
             "UPDATE nodes SET expires_at = clock_timestamp() - interval '1 s' WHERE node_id = %s",
@@ -52,14 +81,54 @@ class PgHarness:
         self._admin.close()
 
 
-@pytest.fixture
-def harness(database_url: str) -> Iterator[PgHarness]:
-    harness = PgHarness(database_url)
+class ZkHarness(Clocks):
+    """Members on ZooKeeper. A dead member's session is ended by a second client that takes it over."""
+
+    def __init__(self, coordinator: str) -> None:
+        super().__init__()
+        address = parse_coordinator(coordinator)
+        assert address is not None
+        self._address = address
+
+    def member(self) -> Coordinator:
+        return self.made(lambda clock: ZkCoordinator(self._address, lease=LEASE, clock=clock))
+
+    def unreachable(self) -> Coordinator:
+        address = parse_coordinator("zookeeper://127.0.0.1:1/none")
+        assert address is not None
+        return ZkCoordinator(address, lease=LEASE)
+
+    def expire(self, member: Coordinator) -> None:
+        self.clocks[member] += LEASE
+        assert isinstance(member, ZkCoordinator)
+        if member._session is None or member._session.lost:
+            return
+        client = member._session._client
+        lost = threading.Event()
+        client.add_listener(lambda state: lost.set() if state == "LOST" else None)
+        twin = KazooClient(",".join(self._address.hosts), client_id=client.client_id)
+        twin.start()
+        twin.stop()
+        twin.close()
+        assert lost.wait(30), "the member did not hear that its session has ended"
+
+    def close(self) -> None:
+        for member in self.clocks:
+            member.close()
+
+
+@pytest.fixture(params=["postgres", "zookeeper"])
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    harness: Harness
+    if request.param == "postgres":
+        harness = PgHarness(request.getfixturevalue("database_url"))
+    else:
+        harness = ZkHarness(request.getfixturevalue("zookeeper"))
     yield harness
     harness.close()
 
 
-def settle(*members: PgCoordinator, rounds: int = 4) -> None:
+def settle(*members: Coordinator, rounds: int = 4) -> None:
     """Tick everybody and hand over what should move, until nothing does."""
     for _ in range(rounds):
         for member in members:
@@ -67,7 +136,7 @@ def settle(*members: PgCoordinator, rounds: int = 4) -> None:
             member.release(member.surplus())
 
 
-def test_the_first_member_holds_everything(harness: PgHarness) -> None:
+def test_the_first_member_holds_everything(harness: Harness) -> None:
     member = harness.member()
     assert member.held() == frozenset()
     member.tick()
@@ -76,7 +145,7 @@ def test_the_first_member_holds_everything(harness: PgHarness) -> None:
     assert member.members() == {member.node_id}
 
 
-def test_a_second_member_gets_its_share_only_after_the_release(harness: PgHarness) -> None:
+def test_a_second_member_gets_its_share_only_after_the_release(harness: Harness) -> None:
     first, second = harness.member(), harness.member()
     first.tick()
     second.tick()
@@ -94,7 +163,7 @@ def test_a_second_member_gets_its_share_only_after_the_release(harness: PgHarnes
     assert second.held() == moving
 
 
-def test_a_dead_member_is_replaced(harness: PgHarness) -> None:
+def test_a_dead_member_is_replaced(harness: Harness) -> None:
     first, second = harness.member(), harness.member()
     settle(first, second)
     assert first.held()
@@ -112,7 +181,7 @@ def test_a_dead_member_is_replaced(harness: PgHarness) -> None:
     assert first.held(), "it is back, under its new name"
 
 
-def test_a_node_stops_trusting_its_claims_before_the_lease_ends(harness: PgHarness) -> None:
+def test_a_node_stops_trusting_its_claims_before_the_lease_ends(harness: Harness) -> None:
     member = harness.member()
     member.tick()
     harness.clocks[member] = LEASE * 0.66
@@ -123,7 +192,7 @@ def test_a_node_stops_trusting_its_claims_before_the_lease_ends(harness: PgHarne
     assert member.held() == ALL, "a renewal that comes in time restores them"
 
 
-def test_leaving_frees_everything_at_once(harness: PgHarness) -> None:
+def test_leaving_frees_everything_at_once(harness: Harness) -> None:
     first, second = harness.member(), harness.member()
     settle(first, second)
     first.close()
@@ -133,15 +202,15 @@ def test_leaving_frees_everything_at_once(harness: PgHarness) -> None:
     assert second.held() == ALL
 
 
-def test_a_service_that_cannot_be_reached_is_said(harness: PgHarness) -> None:
-    member = PgCoordinator(lambda: connect("postgresql://127.0.0.1:1/none"), lease=LEASE)
+def test_a_service_that_cannot_be_reached_is_said(harness: Harness) -> None:
+    member = harness.unreachable()
     with pytest.raises(CoordinationError):
         member.tick()
     assert member.held() == frozenset()
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_partition_is_held_twice_whatever_happens(harness: PgHarness, seed: int) -> None:
+def test_no_partition_is_held_twice_whatever_happens(harness: Harness, seed: int) -> None:
     chance = random.Random(seed)
     members = [harness.member() for _ in range(3)]
     for _ in range(60):

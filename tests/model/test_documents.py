@@ -100,7 +100,7 @@ def test_a_shard_map_finds_the_shard_of_each_partition() -> None:
         "postgresql://b/x",
         "postgresql://b/x",
     ]
-    assert {s.first: p for s, p in shards.group([1, 600, 2]).items()} == {0: [1, 2], 512: [600]}
+    assert {s.name: p for s, p in shards.group([1, 600, 2]).items()} == {"0-511": [1, 2], "512-1023": [600]}
 
 
 def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

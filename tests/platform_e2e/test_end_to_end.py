@@ -174,11 +174,17 @@ def test_a_job_that_begins_in_the_past(platform: Platform, receiver: Receiver, m
     assert gaps == ([(dropped[0], dropped[-1], len(dropped))] if dropped else [])
 
 
+@pytest.fixture(params=["postgres", "zookeeper"])
+def coordinator(request: pytest.FixtureRequest) -> str:
+    """A value of TOCSIN_COORDINATOR."""
+    return "postgres" if request.param == "postgres" else str(request.getfixturevalue("zookeeper"))
+
+
 def test_nodes_share_the_partitions_and_take_over_from_a_dead_one(
-    platform: Platform, receiver: Receiver
+    platform: Platform, receiver: Receiver, coordinator: str
 ) -> None:
-    first = platform.node()
-    second = platform.node()
+    first = platform.node(TOCSIN_COORDINATOR=coordinator)
+    second = platform.node(TOCSIN_COORDINATOR=coordinator)
     platform.worker()
 
     def owners() -> dict[str, int]:
@@ -200,3 +206,27 @@ def test_nodes_share_the_partitions_and_take_over_from_a_dead_one(
         assert all(b - a == timedelta(seconds=1) for a, b in pairwise(seconds)), "a second is missing"
     keys = [request.key for request in receiver.requests(lambda request: request.path == "/ok")]
     assert len(keys) == len(set(keys)), "a run was executed twice"
+
+
+def test_a_node_that_is_told_to_stop_delays_nothing(
+    platform: Platform, receiver: Receiver, coordinator: str
+) -> None:
+    first = platform.node(TOCSIN_COORDINATOR=coordinator)
+    platform.node(TOCSIN_COORDINATOR=coordinator)
+    platform.worker()
+    begin = platform.now().replace(microsecond=0)
+    for n in range(50):  # spread over the second, so that some are due while the partitions move
+        anchor = (begin + timedelta(milliseconds=20 * n)).isoformat(timespec="milliseconds")
+        platform.create(f"at-{n}", f"{receiver.url}/ok", schedule={"every": "1s", "anchor": anchor})
+    receiver.wait_for(lambda request: request.path == "/ok", count=100, timeout=30)
+    told = platform.now()
+    assert first.terminate() == 0
+    receiver.wait_for(lambda request: request.path == "/ok", count=len(receiver.requests()) + 150, timeout=30)
+    row = platform.database.execute(
+        "SELECT count(*), max(fired_at - scheduled_at) FROM runs WHERE scheduled_at > %s AND fired_at IS NOT NULL",
+        (told - timedelta(seconds=1),),
+    ).fetchone()
+    assert row is not None
+    print(f"{coordinator}: latest of {row[0]} runs around a SIGTERM: {row[1].total_seconds():.3f} s")
+    assert row[0] > 100
+    assert row[1] < timedelta(seconds=1)

@@ -1,7 +1,7 @@
 """The hot statements of firing, kept together. Parameters are named; `now` is the database's own instant.
 
-Triggers are joined by ctid inside one statement, after FOR UPDATE SKIP LOCKED has pinned them: the planner
-then has one way only. A trigger that an edit changed between the statement's snapshot and the lock comes back
+Triggers are joined by ctid inside one statement, after FOR UPDATE SKIP LOCKED has pinned them: no other way is as
+cheap for the planner. The partition beside it says nothing new; it keeps the join inside one. A trigger that an edit changed between the statement's snapshot and the lock comes back
 with the newer `job_version`, which the snapshot's job row does not have: it is neither fired nor removed, and
 the next look finds it whole.
 """
@@ -50,15 +50,17 @@ WITH plan AS MATERIALIZED (
     SELECT partition_id, job_id, fire, 'queued', 'schedule', 1, version, tier, task_kind, %(now)s, %(now)s
     FROM ready WHERE fresh AND fire IS NOT NULL
     ON CONFLICT DO NOTHING
-    RETURNING partition_id, job_id, scheduled_at
+    RETURNING job_id
 ), advanced AS (
     UPDATE triggers t
     SET scheduled_at = r.next,
         fire_at = CASE WHEN r.jitter_us = 0 THEN r.next ELSE r.next + jitter_of(r.job_id, r.next, r.jitter_us) END
-    FROM ready r WHERE t.ctid = r.row AND r.fresh AND r.next IS NOT NULL
+    FROM ready r
+    WHERE t.ctid = r.row AND t.partition_id = r.partition_id AND r.fresh AND r.next IS NOT NULL
 ), removed AS (
     DELETE FROM triggers t USING ready r
-    WHERE t.ctid = r.row AND (r.job_version < r.version OR (r.fresh AND r.next IS NULL))
+    WHERE t.ctid = r.row AND t.partition_id = r.partition_id
+      AND (r.job_version < r.version OR (r.fresh AND r.next IS NULL))
     RETURNING r.fresh
 ), gap AS (
     INSERT INTO gaps (partition_id, job_id, first_at, last_at, count, at_least, job_version)
@@ -67,8 +69,10 @@ WITH plan AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING 1
 )
-SELECT f.partition_id, f.job_id, f.scheduled_at, 1, r.tier, r.task_kind, r.name, 'run', r.pool
-FROM fired f JOIN ready r ON r.partition_id = f.partition_id AND r.job_id = f.job_id
+-- IS TRUE keeps the planner from making a join of it, row by row when it expects few: the keys are hashed. A job has
+-- one such trigger.
+SELECT r.partition_id, r.job_id, r.fire, 1, r.tier, r.task_kind, r.name, 'run', r.pool
+FROM ready r WHERE (r.job_id IN (SELECT f.job_id FROM fired f)) IS TRUE
 UNION ALL
 SELECT min(d.partition_id), NULL, d.scheduled_at, count(*), NULL, NULL, NULL, 'unplanned:' || d.spec_id, NULL
 FROM due d WHERE NOT EXISTS (
@@ -100,7 +104,7 @@ WITH due AS MATERIALIZED (
       AND r.status = 'scheduled' AND r.attempt = d.attempt - 1
     RETURNING r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind
 ), removed AS (
-    DELETE FROM triggers t USING due d WHERE t.ctid = d.row RETURNING 1
+    DELETE FROM triggers t USING due d WHERE t.ctid = d.row AND t.partition_id = d.partition_id RETURNING 1
 )
 SELECT s.partition_id, s.job_id, s.scheduled_at, s.attempt, s.tier, s.task_kind, j.name, 'run', j.pool
 FROM sent s JOIN jobs j ON j.partition_id = s.partition_id AND j.job_id = s.job_id
