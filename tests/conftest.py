@@ -10,7 +10,7 @@ import pytest
 
 from support.databases import TEMPLATE, Databases
 from support.pgbouncer import PgBouncer
-from support.rabbitmq import MissingServiceError, RabbitNode
+from support.rabbitmq import MissingServiceError, RabbitCluster, RabbitNode
 from support.receiver import Receiver
 from support.session import Leftover, Session
 from support.shards import own_identity
@@ -167,6 +167,24 @@ def zookeeper_ensemble(tmp_path: Path) -> Iterator[Ensemble]:
         pytest.fail(str(error), pytrace=False)
     with ensemble:
         yield ensemble
+
+
+@pytest.fixture(scope="session")
+def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitCluster]:
+    """Three RabbitMQ nodes for the session; take `rabbitmq_cluster`."""
+    try:
+        cluster = RabbitCluster(tmp_path_factory.mktemp("rabbitmq-cluster"))
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rabbitmq_cluster(started_cluster: RabbitCluster) -> Iterator[RabbitCluster]:
+    """Three RabbitMQ nodes, all up; a test may kill or pause them."""
+    yield started_cluster
+    started_cluster.heal()
 
 
 @pytest.fixture(scope="session")

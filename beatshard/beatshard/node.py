@@ -39,10 +39,12 @@ log = logging.getLogger(__name__)
 
 def publisher_for(settings: Settings) -> Publisher:
     """Pipelined confirms on RabbitMQ, kombu's own path on any other broker."""
-    urls = [url.strip() for url in settings.broker_url.split(";") if url.strip()]
+    urls, spread = settings.broker_urls, settings.queue_spread
     if is_amqp(urls[0]):
-        return AmqpPublisher(urls, window=settings.publish_window, confirm_timeout=settings.confirm_timeout)
-    return PlainPublisher(urls[0])
+        return AmqpPublisher(
+            urls, window=settings.publish_window, confirm_timeout=settings.confirm_timeout, spread=spread
+        )
+    return PlainPublisher(urls, spread=spread)
 
 
 def coordinator_for(settings: Settings) -> Coordinator:

@@ -97,7 +97,10 @@ class Ownership:
         self._take_again_at = 0.0
 
     def _take(self, conn: psycopg.Connection[Any], wanted: Collection[int]) -> None:
-        taken = partitions.take(conn, sorted(wanted), self._coordinator.node_id)
+        node_id = self._coordinator.node_id
+        # So that pg_stat_activity, and a trigger that audits, tell whose statements these are.
+        conn.execute("SELECT set_config('application_name', %s, false)", (f"tocsin beat {node_id}",))
+        taken = partitions.take(conn, sorted(wanted), node_id)
         epochs = {each.partition: each.epoch for each in taken}
         again = 0
         for partition in partitions.behind(conn, list(epochs)):

@@ -235,7 +235,10 @@ class ShardLoop:
         results = [reaping.reap(conn, owned)]
         if monotonic() - self._swept_at > _SWEEP:
             self._swept_at = monotonic()
-            results.append(reaping.sweep(conn, owned, older_than=self._settings.republish_after))
+            swept = reaping.sweep(conn, owned, older_than=self._settings.republish_after)
+            if len(swept.runs) >= reaping.PAGE:
+                self._swept_at = float("-inf")  # there is more: a broker may have lost a whole queue
+            results.append(swept)
         for done in results:
             self._ownership.drop(done.fenced)
             self._out.send_runs(done.runs, done.fired_at, owned)

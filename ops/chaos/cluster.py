@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from chaos.servers import Postgres, Rabbits
+import psycopg
+
+from chaos.servers import AUDIT, Postgres, Rabbits
 from support.processes import Process
 from support.receiver import Receiver
 from support.relay import Relay
@@ -73,10 +75,10 @@ class Cluster:
     """See the module; a context manager."""
 
     def __init__(
-        self, directory: Path, shape: Shape, *, mutant: str = "", env: dict[str, str] | None = None
+        self, directory: Path, shape: Shape, *, mutant: str = "", crash: dict[str, str] | None = None
     ) -> None:
         self.directory, self.shape, self.mutant = directory, shape, mutant
-        self._env = env or {}
+        self._crash = crash or {}  # member → the crash point at which its first process dies
         self._stack = ExitStack()
         self.members: dict[str, Member] = {}
         self.databases: list[Postgres] = []
@@ -106,6 +108,8 @@ class Cluster:
             database = Postgres(self.directory / f"postgres-{number}")
             self._stack.callback(lambda d=database: d.stop())
             upgrade(database.url)
+            with psycopg.connect(database.url) as conn:
+                conn.execute(AUDIT)
             self.databases.append(database)
         if self.shape.zookeepers > 1:
             self.ensemble = self._stack.enter_context(Ensemble(self.directory / "zookeeper"))
@@ -129,6 +133,8 @@ class Cluster:
         for relay in relays.values():
             self._stack.enter_context(relay)
         member = Member(role, name, self._environment(relays, zone), relays)
+        if name in self._crash:
+            member.env["TOCSIN_CRASH_AT"] = self._crash[name]
         self.members[name] = member
         return member
 
@@ -141,7 +147,8 @@ class Cluster:
             if module
             else [sys.executable, "-m", "tocsin_cli", "api", "--port", "0"]
         )
-        member.process = Process(command, env={**FAST, **self._env, **member.env}, name=member.name)
+        member.process = Process(command, env={**FAST, **member.env}, name=member.name)
+        member.env.pop("TOCSIN_CRASH_AT", None)  # once
         self._stack.callback(lambda process=member.process: process.stop(timeout=5))
         if wait:
             self.wait_ready(member)

@@ -25,26 +25,28 @@ def _timeline(history: History, finding: Finding) -> list[str]:
     if job is None:
         return []
     centre = finding.nominal / 1e6
-    lines: list[tuple[float, str]] = []
-    for change in job.changes:
-        lines.append((change.start, f"{change.what} {change.schedule} answered {_time(change.end)}"))
-    for arrival in history.arrivals:
-        if arrival.job_id == job.job_id and abs(arrival.nominal / 1e6 - centre) < _AROUND:
-            lines.append((arrival.at, f"arrival of {_time(arrival.nominal / 1e6)} attempt {arrival.attempt}"))
-    for run in history.runs:
-        if run.job_id == job.job_id and abs(run.nominal / 1e6 - centre) < _AROUND:
-            lines.append(
-                (
-                    run.fired_at or run.nominal / 1e6,
-                    f"run {_time(run.nominal / 1e6)} {run.status} {run.reason}",
-                )
-            )
-    for gap in history.gaps:
-        if gap.job_id == job.job_id:
-            lines.append((gap.first / 1e6, f"gap until {_time(gap.last / 1e6)}"))
-    for fault in history.faults:
-        if fault.start - _AROUND < centre < fault.end + _AROUND:
-            lines.append((fault.start, f"fault {fault.kind} {fault.target} until {_time(fault.end)}"))
+    mine = job.job_id
+
+    def near(nominal: int) -> bool:
+        return abs(nominal / 1e6 - centre) < _AROUND
+
+    lines = [(c.start, f"{c.what} {c.schedule} answered {_time(c.end)}") for c in job.changes]
+    lines += [
+        (a.at, f"arrival of {_time(a.nominal / 1e6)} attempt {a.attempt}")
+        for a in history.arrivals
+        if a.job_id == mine and near(a.nominal)
+    ]
+    lines += [
+        (r.fired_at or r.nominal / 1e6, f"run {_time(r.nominal / 1e6)} {r.status} {r.reason}")
+        for r in history.runs
+        if r.job_id == mine and near(r.nominal)
+    ]
+    lines += [(g.first / 1e6, f"gap until {_time(g.last / 1e6)}") for g in history.gaps if g.job_id == mine]
+    lines += [
+        (f.start, f"fault {f.kind} {f.target} until {_time(f.end)}")
+        for f in history.faults
+        if f.start - _AROUND < centre < f.end + _AROUND
+    ]
     head = [
         f"job {job.job_id} partition {int(job.job_id[-3:], 16) & 1023}" if job.job_id else "never created"
     ]

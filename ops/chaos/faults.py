@@ -28,8 +28,11 @@ class Scene:
     dice: random.Random
     seconds: float
     stop: threading.Event
+    target: str = ""  # the member to hit; any of the role when empty
 
     def one(self, role: str) -> Member:
+        if self.target:
+            return self.cluster.members[self.target]
         return self.dice.choice(self.cluster.of(role))
 
     def hold(self) -> None:
@@ -186,6 +189,12 @@ def _wrong_clock(scene: Scene) -> str:
 
 
 _FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+
+
+def _nothing(scene: Scene) -> str:
+    return ""
+
+
 CHEAP: dict[str, Break] = {
     "kill-beat": _kill("beat"),
     "pause-beat": _pause("beat"),
@@ -212,15 +221,16 @@ FULL: dict[str, Break] = CHEAP | {
 
 
 def run(scene: Scene, names: list[str], until: float, calm: float) -> list[Fault]:
-    """One fault after the other, in the given order, with `calm` seconds between, until `until` (monotonic)."""
+    """One fault after the other, in the given order (`pause-beat`, or `pause-beat:beat0` for one member), with `calm` seconds between, until `until` (monotonic)."""
     done: list[Fault] = []
     for name in names:
         if scene.stop.wait(calm * scene.dice.uniform(0.5, 1.5)) or time.monotonic() > until:
             break
         start = time.time()
-        target = FULL[name](scene)
-        done.append(Fault(kind=name, target=target, start=start, end=time.time()))
-        print(f"    {name} {target} {done[-1].end - start:.1f} s", flush=True)
+        kind, _, scene.target = name.partition(":")
+        target = (_nothing if kind == "none" else FULL[kind])(scene)
+        done.append(Fault(kind=kind, target=target, start=start, end=time.time()))
+        print(f"    {kind} {target} {done[-1].end - start:.1f} s", flush=True)
     return done
 
 

@@ -105,6 +105,7 @@ class History:
     faults: list[Fault]
     attempts: dict[tuple[str, int, int], str]  # (job, nominal, attempt) → why it was not the last word
     overdue: int = 0  # triggers that were due and had not fired when all was quiet
+    usurped: list[str] = field(default_factory=list)  # runs made by a node that did not own their partition
     ended: float = 0.0
 
 

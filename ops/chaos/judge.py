@@ -10,9 +10,10 @@ early         an arrival before its nominal time
 late          an arrival more than LATE seconds after its nominal time without a fault since shortly before it
 phantom       an arrival at a nominal time that no schedule of its job names
 stale         the same, when an older schedule of the job names it: an edit, pause or delete came too late
-double        the same attempt of a run arrived twice
+double        the same attempt of a run arrived twice, or two runs stand for one nominal time
 unjustified   a further attempt, though the target had not failed and no fault was near
 overlap       two runs of a job under `skip` or `queue` at once, though the first one's attempt was not lost
+usurped       a run was made by a node that did not own its partition then (a database trigger watches)
 stuck         a run that is not final, or a trigger that is overdue, when all is quiet
 wrong         a run that ended otherwise than its target's answers say
 
@@ -31,9 +32,10 @@ from chaos.history import Arrival, Change, Fault, History, Job, Run, nominals
 LATE = 3.0  # seconds
 # A fault counts for what follows it for so long: leases (3 s nodes, 4 s runs), sessions and reconnections have to run out.
 SHADOW = 15.0
+_SAME = 1000  # microseconds within which two runs stand for one nominal time
 FINAL = {"succeeded", "failed", "cancelled", "skipped"}
 VERDICTS = (
-    "missed", "unaccounted", "early", "late", "phantom", "stale", "double", "unjustified", "overlap", "stuck", "wrong",
+    "missed", "unaccounted", "early", "late", "phantom", "stale", "double", "unjustified", "overlap", "usurped", "stuck", "wrong",
 )  # fmt: skip
 
 
@@ -62,6 +64,7 @@ def judge(history: History) -> list[Finding]:
         found += _Judge(history, job, arrivals, rows[job.job_id]).all()
     for job_id in by_job.keys() - known:
         found += [Finding("phantom", job_id, a.nominal, "no such job") for a in by_job[job_id]]
+    found += [Finding("usurped", "", 0, words) for words in history.usurped]
     if history.overdue:
         found.append(Finding("stuck", "", 0, f"{history.overdue} triggers are overdue"))
     return found
@@ -169,6 +172,8 @@ class _Judge:
             if nominal in self.may or nominal in manual or nominal in unknown:
                 continue
             verdict = "stale" if nominal in self.named else "phantom"
+            if any(abs(nominal - other) < _SAME for other in self.may):
+                verdict = "double"
             yield self._finding(verdict, nominal, "not a nominal time of the job at that time")
 
     def _times(self) -> Iterator[Finding]:

@@ -80,3 +80,21 @@ class Postgres:
         """Up again on the same port."""
         self.server.stop()
         self.server = EmbeddedPostgres(self._directory, settings=_POSTGRES, port=self.port).start()
+
+
+# Whoever inserts runs must own their partition at that moment: the firing transaction holds its row. This trigger
+# writes down every node that does not, from outside, whatever the node itself believes.
+AUDIT = """
+CREATE TABLE IF NOT EXISTS chaos_usurped (partition_id int2, node text, owner text, at timestamptz DEFAULT clock_timestamp());
+CREATE OR REPLACE FUNCTION chaos_audit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF current_setting('application_name') LIKE 'tocsin beat %' THEN
+        INSERT INTO chaos_usurped (partition_id, node, owner)
+        SELECT DISTINCT p.partition_id, current_setting('application_name'), p.owner
+        FROM made m JOIN partitions p ON p.partition_id = m.partition_id
+        WHERE 'tocsin beat ' || coalesce(p.owner, '') <> current_setting('application_name');
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER chaos_audit AFTER INSERT ON runs REFERENCING NEW TABLE AS made
+FOR EACH STATEMENT EXECUTE FUNCTION chaos_audit();
+"""

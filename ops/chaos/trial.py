@@ -32,13 +32,16 @@ class Options:
     size: float = 1.0
     hold: float = 6.0
     calm: float = 4.0
+    quiet: float = QUIET
 
 
 def run(cluster: Cluster, options: Options) -> tuple[History, list[Finding], dict[str, Any]]:
     """Run one seed on a running cluster; its history, the violations and some figures."""
     for database in cluster.databases:
         with psycopg.connect(database.url) as conn:
-            conn.execute("TRUNCATE jobs, triggers, runs, attempts, run_outputs, gaps, idempotency_keys")
+            conn.execute(
+                "TRUNCATE jobs, triggers, runs, attempts, run_outputs, gaps, idempotency_keys, chaos_usurped"
+            )
     began = time.time()
     history, figures = _live(cluster, options, began)
     found = judge(history)
@@ -76,7 +79,7 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
     time.sleep(5)  # what is due now shall fire before the jobs are paused
     workload.finish()
     paused = time.time()
-    overdue = _wait_quiet(cluster)
+    overdue = _wait_quiet(cluster, options.quiet)
     quiet = time.time()
     history = _read(cluster, workload, done, overdue, began)
     fenced = sum(count_in_logs(member, "partitions_fenced") for member in cluster.of("beat"))
@@ -103,9 +106,9 @@ def _draw(dice: random.Random, shape: Shape) -> list[str]:
     return names
 
 
-def _wait_quiet(cluster: Cluster) -> int:
+def _wait_quiet(cluster: Cluster, seconds: float) -> int:
     """Until nothing is due and nothing is going on; how many triggers are overdue at the end."""
-    deadline = time.monotonic() + QUIET
+    deadline = time.monotonic() + seconds
     overdue = 0
     while time.monotonic() < deadline:
         counts = [_pending(database.url) for database in cluster.databases]
@@ -130,6 +133,7 @@ def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int,
     runs: list[Run] = []
     gaps: list[Gap] = []
     attempts: dict[tuple[str, int, int], str] = {}
+    usurped: list[str] = []
     for database in cluster.databases:
         with psycopg.connect(database.url) as conn:
             for job, at, status, reason, origin, attempt, fired in conn.execute(
@@ -139,6 +143,13 @@ def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int,
                     Run(job_id=job.hex, nominal=micros(at), status=status, reason=reason, origin=origin, attempt=attempt,
                         fired_at=fired)
                 )  # fmt: skip
+            found = conn.execute(
+                "SELECT partition_id, node, owner, at FROM chaos_usurped ORDER BY at"
+            ).fetchall()
+            usurped += [
+                f"partition {number} by {node}, owned by {owner}, at {at}"
+                for number, node, owner, at in found
+            ]
             for job, first, last in conn.execute("SELECT job_id, first_at, last_at FROM gaps"):
                 gaps.append(Gap(job_id=job.hex, first=micros(first), last=micros(last)))
             for job, at, attempt, reason in conn.execute(
@@ -147,7 +158,7 @@ def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int,
                 attempts[job.hex, micros(at), attempt] = reason
     return History(
         jobs=[job for job in workload.jobs if job.changes], arrivals=_arrivals(cluster.witness.log_path, began), runs=runs,
-        gaps=gaps, faults=done, attempts=attempts, overdue=overdue, ended=time.time(),
+        gaps=gaps, faults=done, attempts=attempts, overdue=overdue, usurped=usurped, ended=time.time(),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Claiming and finishing each have a connection and take whatever has gathered while the last statement ran, up
 to `claim_batch`. A message is acked when its claim is committed or lost, never before. While the shard cannot
-be reached its messages wait HOLD_SECONDS and then go back to the broker, so that they do not fill the
+be reached its messages wait `message_hold` and then go back to the broker, so that they do not fill the
 prefetch window that other shards need. A result is tried until its lease has certainly expired. Messages whose
 partition has moved go to the lane of its shard (`following`).
 
@@ -35,7 +35,6 @@ from tocsin_tasks.link import Link
 from tocsin_tasks.strategy import Delivery
 
 logger = logging.getLogger(__name__)
-HOLD_SECONDS = 5.0
 
 
 class Lane:
@@ -68,6 +67,7 @@ class Lane:
         self._owner = owner
         self._lease = timedelta(seconds=settings.run_lease)
         self._batch = settings.claim_batch
+        self._hold = settings.message_hold
         self._attempts, self._acks, self._counters = attempts, acks, counters
         self._execute = execute
         self._waiting: deque[Delivery] = deque()
@@ -100,7 +100,7 @@ class Lane:
         """Look where partitions are that are being moved, while messages wait for them."""
         if await self._follow.learn_if_waiting(d.key.partition for d in self._waiting):
             self._pass_on()
-            self.give_back(older_than=HOLD_SECONDS)
+            self.give_back(older_than=self._hold)
 
     async def _wait_a_little(self) -> None:
         """All that waits here is being moved."""
@@ -119,6 +119,11 @@ class Lane:
         """After `claim_forever` was cancelled: wait for the claim that was under way."""
         if self._claiming is not None:
             await asyncio.wait({self._claiming}, timeout=seconds)
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the oldest message here has waited; 0 when there is none."""
+        return clock.monotonic() - self._waiting[0].arrived if self._waiting else 0.0
 
     def give_back(self, older_than: float = 0.0) -> None:
         """Return the messages that have waited for `older_than` seconds to the broker."""
@@ -204,7 +209,7 @@ class Lane:
         self._waiting.extendleft(reversed(batch.values()))
         self._pass_on()  # its partitions may be known to be elsewhere
         self._arrived.set()
-        self.give_back(older_than=HOLD_SECONDS)
+        self.give_back(older_than=self._hold)
         await self._claims.pause()
 
     async def _put_back(self, deliveries: list[Delivery]) -> None:

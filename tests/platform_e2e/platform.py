@@ -38,6 +38,7 @@ class Platform:
     def __init__(self, database_url: str, broker_url: str, *, watched: str | None = None, **env: str) -> None:
         """`watched`: the database whose changes a wait sees, when `database_url` is not just its address."""
         self._env = {"TOCSIN_DATABASE_URL": database_url, "TOCSIN_BROKER_URL": broker_url, **FAST, **env}
+        self.database_url = database_url
         self._stack = ExitStack()
         self.client: httpx.Client
         self.database: psycopg.Connection[Any] = connect(watched or database_url)

@@ -17,6 +17,7 @@ import psycopg
 
 from tocsin.clock import from_micros, to_micros
 from tocsin.ids import RunKey
+from tocsin.model.job import DEFAULT_POOL
 from tocsin.store.connections import transaction, tuned
 
 Connection = psycopg.Connection[Any]
@@ -34,6 +35,7 @@ class QueuedRun:
     tier: str
     task_kind: str
     job_name: str
+    pool: str = DEFAULT_POOL
 
     @property
     def run_id(self) -> str:
@@ -92,7 +94,7 @@ RETURNING p.partition_id
 
 # Index: runs_queued of each day. Cost: only what is queued beyond the watermark.
 UNPUBLISHED = """
-SELECT r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name, r.fired_at
+SELECT r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name, r.fired_at, j.pool
 FROM partitions p
 JOIN runs r ON r.partition_id = p.partition_id AND r.status = 'queued' AND r.fired_at > p.watermark
 JOIN jobs j ON j.partition_id = r.partition_id AND j.job_id = r.job_id
@@ -168,7 +170,7 @@ def behind(conn: Connection, partitions: Sequence[int]) -> list[int]:
 
 
 def queued_run(row: Sequence[Any]) -> QueuedRun:
-    """From (partition_id, job_id, scheduled_at, attempt, tier, task_kind, job name, …)."""
+    """From (partition_id, job_id, scheduled_at, attempt, tier, task_kind, job name, …, pool)."""
     return QueuedRun(
         partition=row[0],
         job_id=row[1],
@@ -177,4 +179,5 @@ def queued_run(row: Sequence[Any]) -> QueuedRun:
         tier=row[4],
         task_kind=row[5],
         job_name=row[6],
+        pool=row[-1],
     )

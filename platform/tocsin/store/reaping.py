@@ -15,6 +15,8 @@ from tocsin.store.connections import transaction
 from tocsin.store.leases_sql import LOCK_JOBS
 from tocsin.store.partitions import Connection, Owned, QueuedRun, check_epochs, queued_run
 
+PAGE = 500  # runs of one round at most
+
 
 @dataclass(slots=True, kw_only=True)
 class Reaped:
@@ -28,7 +30,7 @@ class Reaped:
     fenced: list[int] = field(default_factory=list)
 
 
-def reap(conn: Connection, owned: Owned, *, limit: int = 500) -> Reaped:
+def reap(conn: Connection, owned: Owned, *, limit: int = PAGE) -> Reaped:
     """Send runs again whose lease expired, or end them when their attempts are used up."""
     done = Reaped()
     with transaction(conn):
@@ -61,7 +63,7 @@ def reap(conn: Connection, owned: Owned, *, limit: int = 500) -> Reaped:
     return done
 
 
-def sweep(conn: Connection, owned: Owned, *, older_than: float, limit: int = 500) -> Reaped:
+def sweep(conn: Connection, owned: Owned, *, older_than: float, limit: int = PAGE) -> Reaped:
     """Set going what is stuck: runs unclaimed for `older_than` seconds, waiting runs without a trigger."""
     done = Reaped()
     with transaction(conn):
