@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from beatshard import publisher as publisher_module
-from support.blackhole import Blackhole
 from support.publishing import arrived, hand_in, listening, publishing, some_runs
 from support.rabbitmq import RabbitCluster, RabbitNode
+from support.relay import Relay
 from tocsin.clock import monotonic
 from tocsin.topology import HEARTBEAT
 
@@ -99,11 +99,11 @@ def test_a_broker_that_goes_silent_is_noticed_in_time(
     """By the confirms while it publishes, by the heartbeats while it does not."""
     first, second, _ = rabbitmq_cluster.nodes
     runs = some_runs(2000)
-    with Blackhole(first.port) as hole, listening() as said:
-        through = f"amqp://guest:guest@127.0.0.1:{hole.port}/{vhost}"
+    with Relay(first.port) as relay, listening() as said:
+        through = f"amqp://guest:guest@127.0.0.1:{relay.port}/{vhost}"
         with publishing(through, second.url_of(vhost)) as publisher:
             assert hand_in(publisher, some_runs(1)).wait(60)
-            hole.swallow()
+            relay.swallow_requests = relay.swallow_answers = True
             silent = monotonic()
             if busy:
                 done = hand_in(publisher, runs)

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 from kombu import Connection
 
-from support.blackhole import Blackhole
 from support.processes import Process
 from support.rabbitmq import RabbitCluster, RabbitNode
 from support.receiver import Receiver
+from support.relay import Relay
 from tasks.table import Table, publisher
 from tocsin.clock import monotonic
 from tocsin.queues import DEAD
@@ -192,17 +192,17 @@ def test_a_broker_that_goes_silent_is_left_for_another(
     rabbitmq_cluster: RabbitCluster, vhost: str, table: Table, receiver: Receiver, start_worker: Start
 ) -> None:
     first, second, _ = rabbitmq_cluster.nodes
-    with Blackhole(first.port) as hole:
-        through = f"amqp://guest:guest@127.0.0.1:{hole.port}/{vhost}"
+    with Relay(first.port) as relay:
+        through = f"amqp://guest:guest@127.0.0.1:{relay.port}/{vhost}"
         worker = start_worker(through)
-        hole.swallow()
+        relay.swallow_requests = relay.swallow_answers = True
         silent = monotonic()
         worker.wait_for_line("Connection to broker lost", timeout=30)
         assert HEARTBEAT < monotonic() - silent < 2 * HEARTBEAT + 4
     key = table.run(table.job(f"{receiver.url}/ok"))
-    with Blackhole(first.port) as hole:
-        through = f"amqp://guest:guest@127.0.0.1:{hole.port}/{vhost}"
-        hole.swallow()
+    with Relay(first.port) as relay:
+        through = f"amqp://guest:guest@127.0.0.1:{relay.port}/{vhost}"
+        relay.swallow_requests = relay.swallow_answers = True
         start_worker(f"{through};{second.url_of(vhost)}")
         publisher(second.url_of(vhost))(key)
         assert table.wait(receiver, key, "succeeded", timeout=30) == "succeeded"
