@@ -11,7 +11,6 @@ from tasks.test_acks import Consumer
 from tocsin.clock import monotonic
 from tocsin.ids import RunKey
 from tocsin.settings import Settings
-from tocsin.store.shards import Shard
 from tocsin_tasks.acks import Acks
 from tocsin_tasks.attempts import Attempts
 from tocsin_tasks.counters import Counters
@@ -34,7 +33,7 @@ class Scene:
         self.acks, self.attempts = Acks(), Attempts(2)
         self.acks.attach(self.consumer)
         self.lane = Lane(
-            Shard(first=0, last=1023, url="postgresql://nowhere/"), Settings(), owner="w", attempts=self.attempts,
+            Settings().shards.shards[0], Settings(), owner="w", attempts=self.attempts,
             acks=self.acks, counters=Counters(), execute=self._never,
         )  # fmt: skip
         self.intake = Intake([self.lane], self.attempts, self.acks, hold=HOLD)
