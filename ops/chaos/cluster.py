@@ -102,8 +102,7 @@ class Cluster:
 
     def _start(self) -> None:
         self._stack.enter_context(self.witness)
-        self._stack.callback(self.rabbits.stop)
-        self.rabbits.start()
+        self._stack.enter_context(self.rabbits)
         for number in range(self.shape.databases):
             database = Postgres(self.directory / f"postgres-{number}")
             self._stack.callback(lambda d=database: d.stop())

@@ -4,50 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import signal
 from pathlib import Path
 
-from support.rabbitmq import RabbitNode
+from support.rabbitmq import RabbitCluster, RabbitNode
 from tocsin.embedded import EmbeddedPostgres
 
 _POSTGRES = {"max_connections": 300, "fsync": "on"}
 
 
-class Rabbits:
-    """`count` RabbitMQ nodes on one epmd and one cookie, joined by their configuration."""
-
-    def __init__(self, directory: Path, count: int) -> None:
-        self.nodes = [RabbitNode(directory / f"rabbit-{n}") for n in range(count)]
-        first, cookie = self.nodes[0], secrets.token_hex(16)
-        names = [
-            f"cluster_formation.classic_config.nodes.{n} = {r.name}" for n, r in enumerate(self.nodes, 1)
-        ]
-        for node in self.nodes:
-            node._epmd_port = first._epmd_port
-            place = node.directory / ".erlang.cookie"
-            place.chmod(0o600)
-            place.write_text(cookie)
-            place.chmod(0o400)
-            lines = ["cluster_formation.peer_discovery_backend = classic_config", *names]
-            lines += ["cluster_partition_handling = pause_minority"] if count > 2 else []
-            with (node.directory / "rabbitmq.conf").open("a") as file:
-                file.write("\n".join(lines) + "\n")
-
-    def start(self) -> None:
-        """One after the other, so that the later ones join the first."""
-        for node in self.nodes:
-            node._epmd = self.nodes[0]._epmd
-            node.start()
-
-    def stop(self) -> None:
-        epmd = self.nodes[0]._epmd
-        for node in reversed(self.nodes):
-            node._epmd = None
-            if node._process is not None:
-                node._process.stop(timeout=5)
-        if epmd is not None:
-            epmd.stop()
+class Rabbits(RabbitCluster):
+    """`count` RabbitMQ nodes in one cluster; one alone is a cluster as well."""
 
     def leader(self, queue: str) -> RabbitNode:
         """The node that leads a quorum queue; the first that runs when nobody can say."""

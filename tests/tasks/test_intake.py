@@ -32,9 +32,10 @@ class Scene:
         )
         self.acks, self.attempts = Acks(), Attempts(2)
         self.acks.attach(self.consumer)
-        self.lane = Lane(
-            Settings().shards.shards[0], Settings(), owner="w", attempts=self.attempts,
-            acks=self.acks, counters=Counters(), execute=self._never,
+        settings = Settings(database_url="postgresql://nowhere/")
+        self.lane: Lane = Lane(
+            settings.shards.shards[0], settings, owner="w", attempts=self.attempts, acks=self.acks,
+            counters=Counters(), execute=self._never, lane_of=lambda _: self.lane,
         )  # fmt: skip
         self.intake = Intake([self.lane], self.attempts, self.acks, hold=HOLD)
 
