@@ -17,7 +17,7 @@ import psycopg
 
 from tocsin.clock import from_micros, to_micros
 from tocsin.ids import RunKey
-from tocsin.model.job import DEFAULT_POOL
+from tocsin.model import job as job_model
 from tocsin.store.connections import transaction, tuned
 
 Connection = psycopg.Connection[Any]
@@ -35,7 +35,7 @@ class QueuedRun:
     tier: str
     task_kind: str
     job_name: str
-    pool: str = DEFAULT_POOL
+    pool: str = job_model.DEFAULT_POOL
 
     @property
     def run_id(self) -> str:
