@@ -4,18 +4,20 @@ VENV ?= .venv
 PYTHON ?= python3
 ARGS ?=
 PYTEST_ARGS ?=
+SEEDS ?= 20
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --root-user-action=ignore
+CHAOS := PYTHONPATH=ops:tests $(BIN)/python -m chaos
 CHECKED_TESTS := tests/conftest.py tests/support tests/guards tests/support_tests
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help dev install test lint format types services bench clean
+.PHONY: help dev install test lint format types services bench chaos chaos-mutants failover clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 dev: $(VENV)/.dev ## Start tocsin with everything it needs on this machine; ARGS="--port 8000"
 	@$(BIN)/tocsin dev $(ARGS)
@@ -37,11 +39,20 @@ types: $(VENV)/.test ## Check the types
 	@$(BIN)/mypy --no-error-summary
 	@MYPYPATH=tests $(BIN)/mypy --no-error-summary $(CHECKED_TESTS)
 
-services: ## Install RabbitMQ, ZooKeeper and Redis (Debian, Ubuntu), without starting them
+services: ## Install RabbitMQ, ZooKeeper, Redis and PgBouncer (Debian, Ubuntu), without starting them
 	@ops/services/install.sh
 
 bench: $(VENV)/.test ## Measure; ARGS go to the benchmark
 	@$(BIN)/python ops/bench/schedules.py $(ARGS)
+
+chaos: services $(VENV)/.test ## Break a cluster on purpose and judge what it did; SEEDS=20, or SEED=7, FAULTS=kill-beat,pause-worker
+	@$(CHAOS) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(FAULTS),--faults $(FAULTS)) $(ARGS)
+
+chaos-mutants: services $(VENV)/.test ## Show that the judge finds each known defect; MUTANT=name for one
+	@$(CHAOS).mutate $(if $(MUTANT),--mutant $(MUTANT))
+
+failover: services $(VENV)/.test ## Measure fail-over, graceful stops, moved partitions and the cluster at rest
+	@$(CHAOS).failover $(ARGS)
 
 clean: ## Remove what was built, the virtual environment included
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.databases import TEMPLATE, Databases
-from support.rabbitmq import MissingServiceError, RabbitNode
+from support.pgbouncer import PgBouncer
+from support.rabbitmq import MissingServiceError, RabbitCluster, RabbitNode
 from support.receiver import Receiver
 from support.session import Leftover, Session
+from support.shards import own_identity
 from support.zookeeper import Ensemble, ZooKeeperServer
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
 
@@ -89,6 +91,31 @@ def database_url(new_database: Callable[..., str]) -> str:
     return new_database()
 
 
+@pytest.fixture
+def shard_urls(new_database: Callable[..., str]) -> list[str]:
+    """Two migrated databases, for partitions 0-511 and 512-1023."""
+    return [own_identity(new_database()) for _ in range(2)]
+
+
+@pytest.fixture
+def sharded(shard_urls: list[str]) -> str:
+    """TOCSIN_DATABASE_URL of both."""
+    return f"0-511={shard_urls[0]},512-1023={shard_urls[1]}"
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(
+    postgres_server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PgBouncer]:
+    """PgBouncer in transaction mode before the session's PostgreSQL."""
+    try:
+        pooler = PgBouncer(tmp_path_factory.mktemp("pgbouncer"), postgres_server.url)
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with pooler:
+        yield pooler
+
+
 @pytest.fixture(scope="session")
 def rabbitmq_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNode]:
     """One RabbitMQ node for the session. A test that kills or restarts it uses a node of its own."""
@@ -140,6 +167,24 @@ def zookeeper_ensemble(tmp_path: Path) -> Iterator[Ensemble]:
         pytest.fail(str(error), pytrace=False)
     with ensemble:
         yield ensemble
+
+
+@pytest.fixture(scope="session")
+def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitCluster]:
+    """Three RabbitMQ nodes for the session; take `rabbitmq_cluster`."""
+    try:
+        cluster = RabbitCluster(tmp_path_factory.mktemp("rabbitmq-cluster"))
+    except MissingServiceError as error:
+        pytest.fail(str(error), pytrace=False)
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rabbitmq_cluster(started_cluster: RabbitCluster) -> Iterator[RabbitCluster]:
+    """Three RabbitMQ nodes, all up; a test may kill or pause them."""
+    yield started_cluster
+    started_cluster.heal()
 
 
 @pytest.fixture(scope="session")

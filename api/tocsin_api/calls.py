@@ -7,6 +7,7 @@ answer is replayed, or the new one is stored in the same transaction.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,15 +17,17 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from tocsin.errors import NotFoundError
+from tocsin.errors import NotFoundError, ShardUnavailableError
 from tocsin.ids import RunKey, parse_run_id
 from tocsin.settings import Settings
 from tocsin.store import idempotency, transactions
 from tocsin.store.idempotency import Key, Stored
 from tocsin.store.job_edits import Expected
 from tocsin.store.jobs import JobRef, parse_ref
+from tocsin.store.shards import Shard
 from tocsin_api.answers import Answer, ApiError
 
+log = logging.getLogger("tocsin.api")
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"')
@@ -67,7 +70,7 @@ class Call:
 
     def read(self, partition: int, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction of the partition's shard."""
-        return transactions.run(self.settings.shards.shard_of(partition), work)
+        return transactions.at(self.settings.shards, partition, lambda conn, _: work(conn))
 
     def effect(self, partition: int, work: Callable[[Connection], Answer], *, bound: bool = False) -> Answer:
         """Run `work` once for the request's idempotency key, if it has one.
@@ -78,12 +81,11 @@ class Call:
         if key is None:
             return self.read(partition, work)
         shards = self.settings.shards
-        bind_here = bound and shards.shard_of(key.partition) == shards.shard_of(partition)
-        if bound and not bind_here:
-            self.read(key.partition, lambda conn: idempotency.bind(conn, key))
+        if bound and shards.shard_of(key.partition) != shards.shard_of(partition):
+            self._bind(key)
 
-        def once(conn: Connection) -> Answer:
-            if bind_here:
+        def once(conn: Connection, shard: Shard) -> Answer:
+            if bound and shards.shard_of(key.partition) == shard:
                 idempotency.bind(conn, key)
             stored = idempotency.begin(conn, partition, key)
             if stored is not None:
@@ -101,7 +103,14 @@ class Call:
             )
             return answer
 
-        return self.read(partition, once)
+        return transactions.at(shards, partition, once)
+
+    def _bind(self, key: Key) -> None:
+        """Bind the key in its own shard. That shard being away is no reason to refuse what another one can do."""
+        try:
+            self.read(key.partition, lambda conn: idempotency.bind(conn, key))
+        except ShardUnavailableError:
+            log.warning("key_not_bound partition=%d", key.partition)
 
     def expected(self) -> Expected | None:
         """What `If-Match` accepts; None when anything is. Weak tags never match (RFC 9110, 13.1.1)."""

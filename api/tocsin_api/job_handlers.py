@@ -19,6 +19,8 @@ from tocsin_api.calls import Call
 from tocsin_api.models import MAX_LIMIT, DeleteQuery, JobQuery
 from tocsin_api.views import job_view
 
+_PARTIAL = "send the request again after the time in Retry-After, or with partial=true for what the other shards have"
+
 
 def create(call: Call) -> Answer:
     """POST /jobs"""
@@ -108,21 +110,27 @@ def index(call: Call) -> Answer:
         paused=query.paused,
         labels=_labels(query.label),
     )
-    filters = query.model_dump(mode="json", exclude={"limit", "cursor"}) | {"list": "jobs"}
+    filters = query.model_dump(mode="json", exclude={"limit", "cursor", "partial"}) | {"list": "jobs"}
     limit = min(query.limit, MAX_LIMIT)
     before = None if query.cursor is None else _uuid(cursors.decode(query.cursor, filters))
-    found = listing.newest(call.settings.shards, wanted, before, limit + 1)
+    found, missing = listing.partial(call.settings.shards, wanted, before, limit + 1)
+    if missing and not query.partial:
+        raise ApiError("shard_unavailable", missing[0].detail, fix=_PARTIAL)
     cursor = cursors.encode(found[limit - 1].job_id.hex, filters) if len(found) > limit else None
-    return page(call, [job_view(job) for job in found[:limit]], cursor)
+    incomplete = {one.shard: one.detail for one in missing}
+    more = {"incomplete": incomplete} if query.partial else {}
+    return page(call, [job_view(job) for job in found[:limit]], cursor, more)
 
 
-def page(call: Call, items: list[dict[str, Any]], cursor: str | None) -> Answer:
-    """A page, with the link to the next one."""
+def page(
+    call: Call, items: list[dict[str, Any]], cursor: str | None, more: dict[str, Any] | None = None
+) -> Answer:
+    """A page, with the link to the next one; `more` goes beside the items."""
     headers = {}
     if cursor is not None:
         query = [(name, value) for name, value in call.url_query if name != "cursor"]
         headers["link"] = f'<{call.url_path}?{urlencode([*query, ("cursor", cursor)])}>; rel="next"'
-    return as_json({"items": items, "nextCursor": cursor}, headers=headers)
+    return as_json({"items": items, "nextCursor": cursor, **(more or {})}, headers=headers)
 
 
 def _labels(pairs: list[str]) -> dict[str, str]:

@@ -38,6 +38,7 @@ class JobQuery(Document):
         default_factory=list, max_length=16, description="`key=value`; repeat for several, all must hold."
     )
     paused: bool | None = Field(None, description="Only paused jobs, or only those that are not.")
+    partial: bool = Field(False, description="Leave shards out that cannot be reached, and name them.")
     limit: Limit
     cursor: Cursor
 
@@ -179,6 +180,9 @@ class JobPage(_Out):
 
     items: list[JobOut]
     next_cursor: str | None
+    incomplete: dict[str, str] | None = Field(
+        None, description="Only with `partial`: missing shards, and why."
+    )
 
 
 class RunPage(_Out):
@@ -219,7 +223,7 @@ class OccurrencePage(_Out):
 class HealthOut(_Out):
     """The state of the process or of what it needs."""
 
-    status: Literal["ok", "unavailable"]
+    status: Literal["ok", "degraded", "unavailable"] = Field(description="degraded: some shards are away.")
     problems: list[str] = Field(default_factory=list)
 
 

@@ -36,18 +36,23 @@ def health(call: Call) -> Answer:
 
 
 def ready(call: Call) -> Answer:
-    """GET /readyz: every shard can be reached and has the schema that this program knows."""
-    found = unready(call.settings)
+    """GET /readyz: every shard can be reached and has the schema that this program knows.
+
+    One that has not is named. 503 only when no shard serves: a process that can answer for some partitions
+    should go on getting requests.
+    """
+    found, serving = unready(call.settings)
+    status = "ok" if not found else "degraded" if serving else "unavailable"
     return as_json(
-        {"status": "unavailable" if found else "ok", "problems": found},
-        503 if found else 200,
-        {"retry-after": "2"} if found else None,
+        {"status": status, "problems": found},
+        200 if serving else 503,
+        None if serving else {"retry-after": "2"},
     )
 
 
-def unready(settings: Settings) -> list[str]:
-    """What keeps this process from serving, in words; empty when nothing does."""
-    problems = []
+def unready(settings: Settings) -> tuple[list[str], bool]:
+    """What is wrong with the shards, in words, and whether one of those with partitions is all right."""
+    problems, serving = [], False
     head = migrate.head()
     for shard in settings.shards.shards:
         try:
@@ -59,7 +64,9 @@ def unready(settings: Settings) -> list[str]:
             problems.append(
                 f"shard {shard.name} has schema {revision or 'none'}, not {head}: run tocsin db upgrade"
             )
-    return problems
+        else:
+            serving |= bool(settings.shards.partitions_of(shard))
+    return problems, serving
 
 
 def explain(call: Call) -> Answer:

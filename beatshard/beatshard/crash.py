@@ -13,6 +13,12 @@ POINTS = (
     "after-commit-before-publish",
     "after-publish-before-confirm",
     "after-confirm-before-watermark",
+    # of `tocsin shard move`: before and after the copy, before and after the switch
+    "move-past-copied",
+    "move-fenced",
+    "move-copied",
+    "move-switched",
+    "move-opened",
 )
 
 _lock = threading.Lock()

@@ -14,12 +14,12 @@ import json
 import os
 import socket
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from struct import pack
 from typing import Any
 from uuid import uuid4
 
-from tocsin.queues import QUEUES, task_name
+from tocsin.queues import queue_for, task_name
 from tocsin.store.partitions import QueuedRun
 
 _EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
@@ -42,9 +42,9 @@ def reply_to() -> str:
     return str(uuid4())
 
 
-def queue_of(run: QueuedRun) -> str:
-    """The queue of the run's tier."""
-    return QUEUES[run.tier]  # type: ignore[index]  # a Tier is its own text
+def queue_of(run: QueuedRun, spread: int = 1) -> str:
+    """The queue of the run's tier and pool, when each is spread over so many queues."""
+    return queue_for(run.tier, run.pool, run.partition, spread)
 
 
 def headers(run: QueuedRun) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class _Template:
     constant: bytes  # the headers that are the same in every message of this kind
 
 
-@cache
+@lru_cache(maxsize=4096)  # task kinds times queues
 def _template(task_kind: str, queue: str, channel: int) -> _Template:
     method = _PUBLISH + _short("") + _short(queue) + _MANDATORY
     constant = (
@@ -103,9 +103,9 @@ def _template(task_kind: str, queue: str, channel: int) -> _Template:
     return _Template(method=_frame(1, channel, method), constant=constant)
 
 
-def frames(run: QueuedRun, channel: int) -> bytes:
+def frames(run: QueuedRun, queue: str, channel: int) -> bytes:
     """The three AMQP frames of one message: publish (mandatory), content header, body."""
-    template = _template(run.task_kind, queue_of(run), channel)
+    template = _template(run.task_kind, queue, channel)
     run_id = run.run_id
     table = (
         template.constant

@@ -16,7 +16,7 @@ from beatshard.shard_loop import ShardLoop
 from tocsin import clock
 from tocsin.settings import Settings
 from tocsin.store import days, idempotency
-from tocsin.store.shards import engine_for
+from tocsin.store.shards import Shard, engine_for
 
 log = logging.getLogger(__name__)
 _EVERY = 3600.0  # seconds
@@ -48,7 +48,7 @@ class Maintenance:
             if not loop.owns_first or (last is not None and now - last < _EVERY):
                 continue
             try:
-                self._maintain(loop.shard.url)
+                self._maintain(loop.shard)
             except DBAPIError as error:
                 log.warning("maintenance_failed shard=%s error=%s", loop.shard.name, error.orig)
                 continue
@@ -56,12 +56,14 @@ class Maintenance:
             done.append(loop.shard.name)
         return done
 
-    def _maintain(self, url: str) -> None:
+    def _maintain(self, shard: Shard) -> None:
+        url = shard.url
         with engine_for(url).begin() as connection:
             made = days.make_ahead(connection, back=1, ahead=self._settings.days_ahead)
         with engine_for(url).begin() as connection:
             idempotency.purge(connection)
-        with engine_for(url).connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        # Directly: it sets a parameter of its session.
+        with engine_for(shard.direct).connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             oldest = clock.now().date() - timedelta(days=self._settings.retention_days)
             dropped = days.drop_before(connection, oldest)
         if made or dropped:

@@ -4,7 +4,11 @@ Threads: one ticks the coordinator, one per shard fires, one per shard listens, 
 SIGTERM and SIGINT leave in order: nothing more is fired, what is under way is confirmed, partitions are given
 up and others take them at once. A second signal ends the process where it stands; nothing is lost by it.
 
-When it owns what the coordinator gives it and can publish, the node logs `beat ready` once.
+A shard that cannot be reached stops its own loop only. The exception is the first one when the coordinator is the
+Postgres one, whose tables are in it: without it no node knows what it holds, and all stop until it is back.
+
+When it can publish, and owns what the coordinator gives it in the shards that answer, the node logs `beat ready`
+once.
 """
 
 from __future__ import annotations
@@ -35,10 +39,12 @@ log = logging.getLogger(__name__)
 
 def publisher_for(settings: Settings) -> Publisher:
     """Pipelined confirms on RabbitMQ, kombu's own path on any other broker."""
-    urls = [url.strip() for url in settings.broker_url.split(";") if url.strip()]
+    urls, spread = settings.broker_urls, settings.queue_spread
     if is_amqp(urls[0]):
-        return AmqpPublisher(urls, window=settings.publish_window, confirm_timeout=settings.confirm_timeout)
-    return PlainPublisher(urls[0])
+        return AmqpPublisher(
+            urls, window=settings.publish_window, confirm_timeout=settings.confirm_timeout, spread=spread
+        )
+    return PlainPublisher(urls, spread=spread)
 
 
 def coordinator_for(settings: Settings) -> Coordinator:
@@ -65,6 +71,7 @@ class Node:
         self.loops = [
             ShardLoop(shard, settings, self.coordinator, self.publisher) for shard in settings.shards.shards
         ]
+        settings.shards.watch(self._wake_all)
         maintenance = Maintenance(self.loops, settings)
         listeners = [Listener(loop.shard, loop.wake) for loop in self.loops]
         self._parts: list[ShardLoop | Listener | Maintenance] = [*self.loops, *listeners, maintenance]
@@ -95,18 +102,24 @@ class Node:
         except CoordinationError as error:
             log.warning("coordinator_unreachable error=%s", error)
         if self.coordinator.held() != before or self.coordinator.surplus():
-            for loop in self.loops:
-                loop.wake()
+            self._wake_all()
         if not self._ready and self._settled():
             self._ready = True
             owned = sum(loop.owned for loop in self.loops)
             log.info("beat ready node=%s partitions=%d", self.coordinator.node_id, owned)
+            for loop in self.loops:
+                if loop.down:
+                    log.warning("beat goes on without shard=%s until it can be reached", loop.shard.name)
+
+    def _wake_all(self) -> None:
+        for loop in self.loops:
+            loop.wake()
 
     def _settled(self) -> bool:
         return (
             self.publisher.connected
             and bool(self.coordinator.held())
-            and all(loop.settled for loop in self.loops)
+            and all(loop.settled or loop.down for loop in self.loops)
         )
 
     def _leave(self) -> None:

@@ -1,5 +1,8 @@
 """The partitions of one shard that this node fires: taken, left and lost as the coordinator says.
 
+Which partitions the shard has may change under way: `ShardMap`. One that moves to another shard cannot be taken
+here, and is taken by that shard's loop once it has arrived.
+
 Taking raises the epoch, then publishes again what the predecessor had not confirmed, and only then are the
 partitions fired. Leaving is the reverse: nothing more is fired, what is under way is confirmed, the watermark is
 written, the partition is given up in Postgres and then to the coordinator. Losing is immediate.
@@ -17,42 +20,71 @@ import psycopg
 from beatshard.coordinator import Coordinator
 from beatshard.handover import HandOver
 from beatshard.watermark import Batch
-from tocsin.store import partitions
-from tocsin.store.shards import Shard
+from tocsin.clock import monotonic
+from tocsin.store import partitions, places
+from tocsin.store.shards import Shard, ShardMap
 
 log = logging.getLogger(__name__)
 _DRAIN = 5.0  # seconds
 _PAGE = 1000  # runs published again in one batch
+_TAKE_AGAIN = 0.25  # seconds before partitions that could not be taken are tried again
+_WARN_AGAIN = 30.0  # seconds
 _INSTANT = timedelta(microseconds=1)
 
 
 class Ownership:
     """See the module; used by the shard's thread only, but for the counts."""
 
-    def __init__(self, shard: Shard, coordinator: Coordinator, out: HandOver) -> None:
+    def __init__(self, shard: Shard, shards: ShardMap, coordinator: Coordinator, out: HandOver) -> None:
         self._shard = shard
+        self._shards = shards
         self._coordinator = coordinator
         self._out = out
-        self._range = frozenset(shard.partitions())
         self.owned: dict[int, int] = {}  # partition → epoch
+        self._take_again_at = 0.0
+        self._warn_at = 0.0
 
     @property
     def settled(self) -> bool:
         """Whether everything the coordinator gives is owned here."""
-        return self._coordinator.held() & self._range == self.owned.keys()
+        return self._coordinator.held() & self.range == self.owned.keys()
+
+    @property
+    def range(self) -> frozenset[int]:
+        """The partitions that the shard has at present."""
+        return self._shards.partitions_of(self._shard)
 
     def follow(self, conn: psycopg.Connection[Any]) -> bool:
         """Do what the coordinator says; True when partitions were taken."""
-        held = self._coordinator.held() & self._range
+        mine = self.range
+        held = self._coordinator.held() & mine
         self.drop(self.owned.keys() - held)
-        leaving = self._coordinator.surplus() & self._range
+        leaving = self._coordinator.surplus() & mine
         if leaving:
             self.leave(conn, leaving)
         missing = held - leaving - self.owned.keys()
-        if not missing or self._out.full:
+        if not missing or self._out.full or monotonic() < self._take_again_at:
             return False
+        before = len(self.owned)
         self._take(conn, missing)
-        return True
+        if missing - self.owned.keys():
+            # The publisher is full, or they move: the shard says where they are.
+            self._take_again_at = monotonic() + _TAKE_AGAIN
+            places.learn(conn, self._shards, self._shard)
+            self._warn(missing & self.range - self.owned.keys())
+        return len(self.owned) > before
+
+    def _warn(self, missing: frozenset[int]) -> None:
+        """Say so when partitions stay refused for no reason known here."""
+        if self._out.full or all(map(self._shards.moving, missing)) or monotonic() < self._warn_at:
+            return
+        self._warn_at = monotonic() + _WARN_AGAIN
+        log.warning(
+            "partitions_refused shard=%s count=%d: it has moved them to a database that TOCSIN_DATABASE_URL "
+            "does not name, or lacks their rows (tocsin db upgrade)",
+            self._shard.name,
+            len(missing),
+        )
 
     def drop(self, lost: Collection[int]) -> None:
         """Fire these no more; somebody else may own them already."""
@@ -62,9 +94,13 @@ class Ownership:
     def forget(self) -> None:
         """Own nothing; what the coordinator still gives is taken anew, with a new epoch."""
         self.owned.clear()
+        self._take_again_at = 0.0
 
     def _take(self, conn: psycopg.Connection[Any], wanted: Collection[int]) -> None:
-        taken = partitions.take(conn, sorted(wanted), self._coordinator.node_id)
+        node_id = self._coordinator.node_id
+        # So that pg_stat_activity, and a trigger that audits, tell whose statements these are.
+        conn.execute("SELECT set_config('application_name', %s, false)", (f"tocsin beat {node_id}",))
+        taken = partitions.take(conn, sorted(wanted), node_id)
         epochs = {each.partition: each.epoch for each in taken}
         again = 0
         for partition in partitions.behind(conn, list(epochs)):
@@ -73,6 +109,8 @@ class Ownership:
             else:
                 again += self._publish_again(conn, partition, epochs[partition])
         self.owned.update(epochs)
+        if not epochs:
+            return
         log.info("partitions_taken shard=%s count=%d republished=%d", self._shard.name, len(epochs), again)
 
     def _publish_again(self, conn: psycopg.Connection[Any], partition: int, epoch: int) -> int:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from kombu.connection import Connection
 from kombu.messaging import Producer
 
-from beatshard import crash, topology
+from beatshard import crash
 from beatshard.encode import body, headers, queue_of, reply_to
-from beatshard.publisher import Job, ThreadedPublisher
+from beatshard.publisher import Job, ThreadedPublisher, in_turn
+from tocsin import topology
 from tocsin.store.partitions import QueuedRun
 
 log = logging.getLogger(__name__)
@@ -24,9 +26,10 @@ _IDLE = 0.5  # seconds
 class PlainPublisher(ThreadedPublisher):
     """One connection, one thread, one message after the other."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, urls: Sequence[str], *, spread: int = 1) -> None:
         super().__init__()
-        self._url = url
+        self._urls = in_turn(urls)
+        self._spread = spread
         self._todo: deque[tuple[QueuedRun, Job]] = deque()
         self._connection: Any = None
         self._producer: Any = None
@@ -36,12 +39,10 @@ class PlainPublisher(ThreadedPublisher):
         return self._producer is not None
 
     def _connect(self) -> None:
-        self._connection = Connection(self._url, connect_timeout=5)  # type: ignore[no-untyped-call]
-        self._connection.ensure_connection(max_retries=1)
-        channel = self._connection.default_channel
-        for queue in topology.queues(self._url):
-            queue(channel).declare()  # type: ignore[no-untyped-call]
-        self._producer = Producer(channel)  # type: ignore[no-untyped-call]
+        url = next(self._urls)
+        self._connection = Connection(url, connect_timeout=topology.CONNECT)  # type: ignore[no-untyped-call]
+        self._connection.connect()
+        self._producer = Producer(self._connection.default_channel)  # type: ignore[no-untyped-call]
         log.info("publisher_connected broker=%s", self._connection.as_uri())
 
     def _disconnect(self) -> None:
@@ -63,7 +64,7 @@ class PlainPublisher(ThreadedPublisher):
             table = headers(run)
             self._producer.publish(
                 body(run),
-                routing_key=queue_of(run),
+                routing_key=queue_of(run, self._spread),
                 headers=table,
                 kwargsrepr=table["kwargsrepr"],  # Celery passes it on as a property, too
                 correlation_id=run.run_id,
@@ -74,4 +75,4 @@ class PlainPublisher(ThreadedPublisher):
             )
             crash.point("after-publish-before-confirm")
             self._todo.popleft()
-            self._backlog.settle(job)
+            self._settle(job)

@@ -10,8 +10,10 @@ import logging
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from random import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from random import random, randrange
 from typing import Protocol
 
 from beatshard.watermark import Batch
@@ -23,8 +25,30 @@ Confirmed = Callable[[Batch], None]
 Job = tuple[Batch, Confirmed]
 
 
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What a publisher counts since it was made; written by its thread alone."""
+
+    confirmed: int = 0
+    refused: int = 0  # nacks
+    returned: int = 0  # messages that came back for want of a queue
+    connections: int = 0
+    failures: int = 0  # connections given up, or not made
+    blocked: int = 0  # times that the broker took no messages, its memory or disk being short
+
+
+def in_turn(urls: Sequence[str]) -> Iterator[str]:
+    """The brokers over and over, from a random one, so that the nodes spread over them."""
+    start = randrange(len(urls))
+    return cycle([*urls[start:], *urls[:start]])
+
+
 class Publisher(Protocol):
     """Runs in a thread of its own."""
+
+    @property
+    def counts(self) -> Counts:
+        """What it has counted."""
 
     @property
     def connected(self) -> bool:
@@ -91,6 +115,7 @@ class ThreadedPublisher(ABC):
     """What the publishers share: one thread that connects, works in rounds, and begins anew after any error."""
 
     def __init__(self) -> None:
+        self.counts = Counts()
         self._backlog = Backlog()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
@@ -129,16 +154,28 @@ class ThreadedPublisher(ABC):
         self._stopping.set()
         self._thread.join(10)
 
+    def _settle(self, job: Job) -> None:
+        """One run of the batch is confirmed."""
+        self.counts.confirmed += 1
+        self._backlog.settle(job)
+
     def _run(self) -> None:
         pause = 0.1
         while not self._stopping.is_set():
             try:
                 if not self.connected:
                     self._connect()
+                    self.counts.connections += 1
                     pause = 0.1
                 self._round()
             except Exception as error:
-                log.warning("publisher_reconnects error=%s: %s", type(error).__name__, error)
+                self.counts.failures += 1
+                log.warning(
+                    "publisher_reconnects unconfirmed=%d error=%s: %s",
+                    self.backlog,
+                    type(error).__name__,
+                    error,
+                )
                 self._disconnect()
                 self._stopping.wait(pause * (0.5 + random() / 2))
                 pause = min(pause * 2, _MAX_PAUSE)

@@ -25,7 +25,7 @@ from beatshard.ownership import Ownership
 from beatshard.publisher import Publisher
 from tocsin.clock import monotonic
 from tocsin.settings import Settings
-from tocsin.store import firing, reaping
+from tocsin.store import firing, places, reaping
 from tocsin.store.plans import PlanCache
 from tocsin.store.shards import Shard, connect
 
@@ -37,11 +37,14 @@ _HAIR = 0.002  # seconds between two looks at what the database's clock found no
 _WATERMARKS = 1.0  # seconds between two writes of watermarks
 _MAX_PAUSE = 5.0  # seconds between two attempts to reach the database
 _SWEEP = 30.0  # seconds between two looks for what is stuck
+_PLACES = 2.0  # seconds between two looks at which partitions the shard has
 # Keys are looked up, whatever the estimates say. A node that stops inside a transaction holds locks that a takeover
 # waits for: the server ends it when it sends no statement, or takes no answer, for this long.
-_SESSION = """
-SET enable_seqscan = off; SET idle_in_transaction_session_timeout = '3s'; SET tcp_user_timeout = '3s'
-"""
+_SESSION = {
+    "enable_seqscan": "off",
+    "idle_in_transaction_session_timeout": "3s",
+    "tcp_user_timeout": "3s",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,13 +66,14 @@ class ShardLoop:
         self._settings = settings
         self._out = HandOver(shard.name, publisher)
         self._plans = PlanCache(retention=timedelta(days=settings.retention_days))
-        self._ownership = Ownership(shard, coordinator, self._out)
+        self._ownership = Ownership(shard, settings.shards, coordinator, self._out)
         self._agenda = Agenda(settings.recovery_rate)
         self._conn: psycopg.Connection[Any] | None = None
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._offset = 0.0  # database's epoch seconds minus this node's monotonic seconds
-        self._next: dict[str, float] = {"look": 0.0, "reap": 0.0, "mark": 0.0}
+        self._next: dict[str, float] = {"look": 0.0, "reap": 0.0, "mark": 0.0, "places": 0.0}
+        self._down = False
         self._swept_at = self._looked_at = float("-inf")
         self.thread = threading.Thread(target=self._run, name=f"shard-{shard.name}", daemon=True)
 
@@ -81,7 +85,12 @@ class ShardLoop:
     @property
     def owns_first(self) -> bool:
         """Whether the shard's maintenance is this node's."""
-        return self.shard.first in self._ownership.owned
+        return min(self._ownership.range, default=-1) in self._ownership.owned
+
+    @property
+    def down(self) -> bool:
+        """Whether the database could not be reached at the last try."""
+        return self._down
 
     @property
     def settled(self) -> bool:
@@ -103,10 +112,10 @@ class ShardLoop:
         while not self._stopping.is_set():
             try:
                 self.run_once(monotonic())
-                pause = 0.2
+                pause, self._down = 0.2, False
             except Exception as error:
                 # A fault of our own is treated like the database's: a thread that dies would keep its partitions.
-                unreachable = isinstance(error, psycopg.OperationalError)
+                unreachable = self._down = isinstance(error, psycopg.OperationalError)
                 log.warning(
                     "shard_failed shard=%s error=%s", self.shard.name, error, exc_info=not unreachable
                 )
@@ -144,8 +153,10 @@ class ShardLoop:
         """One bounded round at `now` (monotonic seconds)."""
         did = Did()
         if self._conn is None:
-            self._conn = connect(self.shard.url)
-            self._conn.execute(_SESSION)
+            self._conn = connect(self.shard.url, session=_SESSION)
+            self._next["places"] = 0.0
+        if self._due("places", now, _PLACES):
+            places.learn(self._conn, self._settings.shards, self.shard)
         if self._ownership.follow(self._conn):
             self._next["look"] = 0.0
         if self._due("look", now, self._settings.poll_interval):
@@ -224,7 +235,10 @@ class ShardLoop:
         results = [reaping.reap(conn, owned)]
         if monotonic() - self._swept_at > _SWEEP:
             self._swept_at = monotonic()
-            results.append(reaping.sweep(conn, owned, older_than=self._settings.republish_after))
+            swept = reaping.sweep(conn, owned, older_than=self._settings.republish_after)
+            if len(swept.runs) >= reaping.PAGE:
+                self._swept_at = float("-inf")  # there is more: a broker may have lost a whole queue
+            results.append(swept)
         for done in results:
             self._ownership.drop(done.fenced)
             self._out.send_runs(done.runs, done.fired_at, owned)

@@ -61,6 +61,7 @@ class Client:
             base_url=self.url, timeout=timeout, trust_env=proxies, headers={"accept": "application/json"}
         )
         self.server_now: datetime | None = None
+        self.incomplete: dict[str, str] = {}  # shards that a partial list is without, and why
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +101,7 @@ class Client:
         cursor: str | None = None
         while limit > 0:
             page = self.get(path, **params, limit=min(limit, _PAGE), cursor=cursor)
+            self.incomplete |= page.get("incomplete") or {}
             yield from page["items"][:limit]
             limit -= len(page["items"])
             cursor = page.get("nextCursor")

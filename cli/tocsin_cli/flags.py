@@ -33,6 +33,7 @@ JobTimeout = Annotated[str | None, typer.Option("--timeout", help="Total time of
 Attempts = Annotated[int | None, typer.Option("--max-attempts", help="Attempts in all, the first included.")]
 Overlap = Annotated[str | None, typer.Option("--overlap", help="allow, skip or queue.")]
 Tier = Annotated[str | None, typer.Option("--tier", help="critical, default or batch.")]
+Pool = Annotated[str | None, typer.Option("--pool", help="The workers that execute it.")]
 Description = Annotated[str | None, typer.Option("--description", help="For people.")]
 
 
@@ -53,6 +54,7 @@ def document(  # one parameter per flag
     max_attempts: int | None = None,
     overlap: str | None = None,
     tier: str | None = None,
+    pool: str | None = None,
     description: str | None = None,
 ) -> dict[str, Any]:
     """The part of a job document that the flags say. Raises Failure for flags that contradict each other."""
@@ -70,6 +72,7 @@ def document(  # one parameter per flag
         retryPolicy={"maxAttempts": max_attempts} if max_attempts is not None else None,
         concurrency={"overlap": overlap} if overlap else None,
         tier=tier,
+        pool=pool,
         description=description,
     )
 

@@ -25,5 +25,6 @@ COMMANDS: dict[str, Entry] = {
     "beat": Entry(f"{_ROOT}.beat", "Run a beat node."),
     "worker": Entry(f"{_ROOT}.worker", "Run a worker."),
     "db": Entry(f"{_ROOT}.db", "Upgrade and check the databases."),
+    "shard": Entry(f"{_ROOT}.shard", "List shards, and move partitions between them."),
     "help": Entry(f"{_ROOT}.help", "Topics: exit-codes."),
 }

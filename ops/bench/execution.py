@@ -77,6 +77,9 @@ def queue_runs(conn: psycopg.Connection[Any], kind: str, url: str, count: int) -
 def publish(broker_url: str, keys: list[RunKey]) -> None:
     """One message a run, as any Celery client sends it."""
     app = make_app(Settings(broker_url=broker_url))
+    with app.connection_for_write() as connection:
+        connection.connect()
+        app.declare(connection)
     with app.producer_pool.acquire(block=True) as producer:
         for key in keys:
             app.send_task(

@@ -12,6 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tocsin.coordination import ZooKeeperAddress, check_zone, parse_auth, parse_coordinator
 from tocsin.errors import InvalidError, Problem
+from tocsin.model.job import DEFAULT_POOL
+from tocsin.queues import MAX_SPREAD, is_amqp, parse_pools
 from tocsin.store.shards import ShardMap, parse_shards
 
 
@@ -22,11 +24,38 @@ class Settings(BaseSettings):
 
     database_url: str = Field(
         "postgresql://localhost/tocsin",
-        description="Postgres shards: one URL, or ranges of partitions as `0-511=URL,512-1023=URL`.",
+        description="Postgres shards: one URL, or ranges of partitions as `0-511=URL,512-1023=URL`; `spare=URL` "
+        "names a database without partitions, to which some can be moved.",
+    )
+    direct_url: str = Field(
+        "",
+        description="The same databases without a pooler in between, written in the same way. Needed behind "
+        "PgBouncer, for `tocsin db upgrade`, `tocsin shard move` and the hints that make a manual run quick.",
     )
     broker_url: str = Field(
         "amqp://guest:guest@127.0.0.1:5672//",
         description="Celery broker; several separated by `;` fail over.",
+    )
+    queue_spread: int = Field(
+        1,
+        ge=1,
+        le=MAX_SPREAD,
+        description="Queues over which each tier of a pool is spread, by partition; docs/architecture.md says "
+        "in which order to change it.",
+    )
+    pools: str = Field(
+        DEFAULT_POOL, description="Pools that a worker serves, separated by commas; a job names its `pool`."
+    )
+    message_hold: float = Field(
+        5.0,
+        gt=0,
+        le=600,
+        description="A worker gives a message back to the broker when it could not claim its run for this long.",
+    )
+    celery_app: str = Field(
+        "",
+        description="The team's Celery app, as `celery -A` takes it: its routes and serializer are used for tasks of "
+        "the kind `celery`. Without it a plain app sends to the job's queue.",
     )
     api_url: str = Field("http://127.0.0.1:7420", description="Where the CLI finds the API.")
     namespace: str = Field("default", description="Namespace of jobs created without a token.")
@@ -102,13 +131,28 @@ class Settings(BaseSettings):
     def _consistent(self) -> Settings:
         if self.heartbeat_interval * 2 > self.run_lease:
             raise ValueError("TOCSIN_HEARTBEAT_INTERVAL must be at most half of TOCSIN_RUN_LEASE")
-        _ = self.shards
+        _ = self.shards, self.broker_urls, self.pool_names
         return self
 
     @cached_property
+    def broker_urls(self) -> list[str]:
+        """The brokers to try in turn, all of one sort. Raises ValueError."""
+        urls = [url.strip() for url in self.broker_url.split(";") if url.strip()]
+        if not urls or not all("://" in url for url in urls):
+            raise ValueError("TOCSIN_BROKER_URL must be a URL such as amqp://host, or several separated by ;")
+        if len({is_amqp(url) for url in urls}) > 1:
+            raise ValueError("TOCSIN_BROKER_URL must name brokers of one sort, RabbitMQ or another")
+        return urls
+
+    @cached_property
+    def pool_names(self) -> list[str]:
+        """The pools that a worker serves. Raises ValueError."""
+        return parse_pools(self.pools.split(","))
+
+    @cached_property
     def shards(self) -> ShardMap:
-        """Which database holds which partitions."""
-        return parse_shards(self.database_url)
+        """Which database holds which partitions; it follows moves, so each Settings has one of its own."""
+        return parse_shards(self.database_url, self.direct_url)
 
     @property
     def zookeeper(self) -> ZooKeeperAddress | None:

@@ -1,4 +1,4 @@
-"""`python -m tocsin_tasks [--tier TIER]…`: a worker with the settings of the environment."""
+"""`python -m tocsin_tasks [--tier TIER]… [--pool POOL]…`: a worker with the settings of the environment."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ def main() -> int:
         choices=[tier.value for tier in Tier],
         help="consume this tier only; may be given several times",
     )
+    parser.add_argument(
+        "--pool", action="append", help="serve this pool only, not TOCSIN_POOLS; may be given several times"
+    )
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        settings = load()
+        settings = load(**({"pools": ",".join(options.pool)} if options.pool else {}))
     except InvalidError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2

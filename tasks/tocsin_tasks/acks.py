@@ -5,6 +5,9 @@ calls soon. Each message is answered by itself: kombu's loop keeps its callbacks
 an "ack up to here" that overtakes an older one closes the channel. Delivery tags belong to a channel, so
 after a reconnect the answers to messages of the old channel are dropped: the broker delivers those again.
 
+`take` says whether the worker wants messages at all. The consumer follows before it sends the answers, so that a
+message that goes back because this worker is full is not delivered to it again.
+
 Limit: no more answers wait than messages were delivered, which the prefetch count bounds.
 """
 
@@ -34,6 +37,8 @@ class Acks:
         self._scheduled = False
         self._consumer: Any = None
         self._channel: Any = None
+        self._wanted = True  # whether messages should come
+        self._consumes = True  # whether the consumer has asked for them
         self.dropped = 0  # answers to messages of a channel that is gone
 
     def attach(self, consumer: Any) -> None:
@@ -42,18 +47,37 @@ class Acks:
         self._channel = consumer.connection.default_channel
         # A flush that the old event loop was to make may be lost with it.
         self._scheduled = False
-        self.flush()
+        self._send_all()
+        self._consumes = True  # as soon as the event loop starts
+        self._schedule()
 
     def settle(self, message: Any, verdict: Verdict) -> None:
         """Answer a message; callable from any thread."""
         self._waiting.append((message, verdict))
+        self._schedule()
+
+    def take(self, wanted: bool) -> None:
+        """Ask the broker for messages, or for no more; callable from any thread."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._schedule()
+
+    def _schedule(self) -> None:
         if not self._scheduled and self._consumer is not None:
             self._scheduled = True
             self._consumer.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Send what waits. Consumer's thread only."""
+        """Follow the last `take` and send what waits. Consumer's thread only."""
         self._scheduled = False  # first: what is settled from now on schedules the next flush
+        wanted = self._wanted
+        if wanted != self._consumes:
+            consumer = self._consumer.task_consumer
+            consumer.consume() if wanted else consumer.cancel()
+            self._consumes = wanted
+        self._send_all()
+
+    def _send_all(self) -> None:
         while self._waiting:
             message, verdict = self._waiting.popleft()
             if message.channel is not self._channel:

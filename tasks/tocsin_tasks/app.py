@@ -1,8 +1,9 @@
 """The Celery app of a worker, made from tocsin's settings.
 
 `celery -A tocsin_tasks worker` finds the attribute `celery`, made from the environment when first asked for.
-The queues are declared here with the arguments the publisher uses: they also switch Celery to a prefetch
-count per consumer, which quorum queues require. That count holds for each tier's queue by itself.
+The queues are declared by `tocsin.topology` on each connection, with the arguments the publisher uses. Celery
+knows these arguments too: they switch it to a prefetch count per consumer, which quorum queues require. That
+count holds for each queue by itself.
 
 With a Redis-compatible broker a message that is not acked within VISIBILITY_SECONDS is delivered again; a
 message is acked when its claim is committed, long before that.
@@ -12,14 +13,17 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable, Sequence
+from random import sample
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from celery import Celery
-from kombu.entity import Exchange, Queue
 
+from tocsin import topology
 from tocsin.model.status import Tier
-from tocsin.queues import QUEUES, TASK_PREFIX, queue_arguments
+from tocsin.model.task import KINDS
+from tocsin.queues import TASK_PREFIX, consumed, is_amqp, parse_queue
 from tocsin.settings import Settings, load
 from tocsin_tasks.acks import Acks
 from tocsin_tasks.consumer import ExecutorStep, TocsinConsumer
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from tocsin_tasks.strategy import Delivery
 
 VISIBILITY_SECONDS = 3600
-BROKER_HEARTBEAT_SECONDS = 60
 
 
 class TocsinApp(Celery):  # type: ignore[misc]
@@ -42,20 +45,26 @@ class TocsinApp(Celery):  # type: ignore[misc]
     worker_id: str
     executor: Executor | None = None
 
-    def start_executor(self, queues: tuple[str, ...]) -> None:
+    def declare(self, connection: Any) -> None:
+        """Declare what this worker consumes, on a connection of kombu that is up."""
+        names = tuple(self.amqp.queues.consume_from)
+        topology.declare(connection, self.settings.broker_urls[0], names)
+
+    def start_executor(self, queues: Sequence[str]) -> None:
         """Start the thread that executes runs; `queues` are those that this worker consumes."""
         from tocsin_tasks.executor import Executor  # httpx and psycopg load only where runs are executed
 
-        tiers = [tier for tier, queue in QUEUES.items() if queue in queues]
+        served = {parse_queue(name)[0] for name in queues}
+        tiers = [tier for tier in Tier if tier in served]
         self.executor = Executor(
             self.settings, worker_id=self.worker_id, acks=self.acks, counters=self.counters, tiers=tiers
         )
         self.executor.start()
 
-    def stop_executor(self) -> None:
-        """Drain and end the executor's thread."""
+    def stop_executor(self, meanwhile: Callable[[], None]) -> None:
+        """Drain and end the executor's thread; `meanwhile` is called some times a second."""
         if self.executor is not None:
-            self.executor.stop()
+            self.executor.stop(meanwhile)
 
     def submit(self, delivery: Delivery) -> None:
         """Hand a message over to the executor."""
@@ -63,14 +72,16 @@ class TocsinApp(Celery):  # type: ignore[misc]
         self.executor.submit(delivery)
 
 
-def make_app(settings: Settings) -> TocsinApp:
-    """The app that these settings describe; it connects to nothing yet."""
+def make_app(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> TocsinApp:
+    """The app that these settings describe, for these tiers; it connects to nothing yet."""
+    names = consumed(tiers, settings.pool_names, settings.queue_spread)
     app = TocsinApp("tocsin_tasks", set_as_current=False)
     app.settings, app.acks, app.counters = settings, Acks(), Counters()
     app.worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-    app.conf.update(_configuration(settings))
+    app.conf.update(_configuration(settings, names))
     app.steps["worker"].add(ExecutorStep)
-    app.task(name=f"{TASK_PREFIX}http", Strategy="tocsin_tasks.strategy:strategy", acks_late=True)(_run)
+    for kind in KINDS:
+        app.task(name=f"{TASK_PREFIX}{kind}", Strategy="tocsin_tasks.strategy:strategy", acks_late=True)(_run)
     return app
 
 
@@ -79,14 +90,16 @@ def _run(*_: object) -> None:
     raise RuntimeError("tocsin runs are executed by `tocsin worker`, not by a Celery pool")
 
 
-def _configuration(settings: Settings) -> dict[str, Any]:
-    urls = settings.broker_url.split(";")
-    arguments = queue_arguments(urls[0])
+def _configuration(settings: Settings, queues: list[str]) -> dict[str, Any]:
+    # In an order of its own, so that the workers spread over the brokers.
+    urls = sample(settings.broker_urls, len(settings.broker_urls))
     # Enough that the next batch is here while one is being claimed, no more than can be executed.
     prefetch = max(1, min(2 * settings.claim_batch, settings.worker_slots))
     configuration: dict[str, Any] = {
         "broker_url": urls,
-        "broker_heartbeat": BROKER_HEARTBEAT_SECONDS,
+        "broker_heartbeat": topology.HEARTBEAT,
+        "broker_connection_timeout": topology.CONNECT,
+        "broker_transport_options": topology.transport_options(urls[0]),
         "broker_connection_retry": True,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
@@ -97,8 +110,8 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "task_ignore_result": True,
         "result_backend": None,
         "task_acks_late": True,
-        "task_queues": [_queue(name, arguments) for name in QUEUES.values()],
-        "task_default_queue": QUEUES[Tier.DEFAULT],
+        "task_queues": topology.queues(urls[0], queues, no_declare=is_amqp(urls[0])),
+        "task_default_queue": queues[0],
         "task_default_exchange": "",
         "task_create_missing_queues": False,
         "worker_pool": "solo",
@@ -112,11 +125,6 @@ def _configuration(settings: Settings) -> dict[str, Any]:
     if urls[0].startswith(("redis", "rediss")):
         configuration["broker_transport_options"] = {"visibility_timeout": VISIBILITY_SECONDS}
     return configuration
-
-
-def _queue(name: str, arguments: dict[str, Any]) -> Queue:
-    """A durable queue on the default exchange."""
-    return Queue(name, Exchange(""), routing_key=name, durable=True, queue_arguments=dict(arguments))  # type: ignore[no-untyped-call]
 
 
 def __getattr__(name: str) -> Any:

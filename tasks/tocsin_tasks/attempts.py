@@ -72,6 +72,11 @@ class Attempts:
         """A copy, safe to go through while attempts come and go."""
         return list(self._by_key.values())
 
+    @property
+    def free(self) -> int:
+        """Slots that nothing holds."""
+        return self._free
+
     async def reserve(self, wanted: int) -> int:
         """Take up to `wanted` slots, at least one: waits while none is free."""
         while self._free == 0:

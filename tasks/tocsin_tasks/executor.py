@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
@@ -30,6 +30,7 @@ from tocsin_tasks.attempts import Attempts, Stop
 from tocsin_tasks.counters import Counters
 from tocsin_tasks.execute import Execution
 from tocsin_tasks.heartbeat import Heart
+from tocsin_tasks.intake import Intake
 from tocsin_tasks.lane import Lane
 from tocsin_tasks.link import Link
 from tocsin_tasks.strategy import Delivery
@@ -67,11 +68,13 @@ class Executor:
             self._woken = True
             self._loop.call_soon_threadsafe(self._distribute)
 
-    def stop(self) -> None:
-        """Drain and end; returns when the thread has ended."""
+    def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Drain and end; returns when the thread has ended. `meanwhile` is called some times a second."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
+            while self._thread.is_alive():
+                self._thread.join(0.1)
+                meanwhile()
 
     def _distribute(self) -> None:
         self._woken = False  # first: what arrives from now on wakes the loop again
@@ -80,7 +83,10 @@ class Executor:
             if self._stopping.is_set():
                 self._acks.settle(delivery.message, Verdict.REQUEUE)
             else:
-                self._lanes[self._settings.shards.shard_of(delivery.key.partition)].add(delivery)
+                self._lane_of(delivery.key.partition).add(delivery)
+
+    def _lane_of(self, partition: int) -> Lane:
+        return self._lanes[self._settings.shards.shard_of(partition)]
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -106,10 +112,12 @@ class Executor:
                 acks=self._acks,
                 counters=self._counters,
                 execute=execution.execute,
+                lane_of=self._lane_of,
             )
         lanes = list(self._lanes.values())
         hearts = [Heart(lane, attempts, self._settings) for lane in lanes]
-        claims = _all(lane.claim_forever() for lane in lanes)
+        intake = Intake(lanes, attempts, self._acks, hold=self._settings.message_hold)
+        claims = _all([*(lane.claim_forever() for lane in lanes), intake.watch_forever()])
         others = _all(
             [
                 *(lane.finisher.finish_forever() for lane in lanes),

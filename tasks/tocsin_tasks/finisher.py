@@ -3,6 +3,7 @@
 An attempt without a result has lost its lease: it is dropped and counted, nothing is written. A batch that
 the database refuses for what is in it is halved until the culprit stands alone; that one is then written as
 an internal failure without its texts and output, so that no run hangs on what its target answered.
+A result whose partition has moved is written in the shard that has it (`following`).
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tocsin import clock
 from tocsin.errors import ShardUnavailableError
 from tocsin.ids import RunKey
 from tocsin.model.status import Reason, RunStatus
 from tocsin.settings import Settings
-from tocsin.store import leases
+from tocsin.store import leases, places
 from tocsin.store.leases import Connection, Result
 from tocsin.store.shards import Shard
 from tocsin_tasks.attempts import Attempt, Attempts
 from tocsin_tasks.counters import Counters
+from tocsin_tasks.following import ASK_SECONDS, Follower
 from tocsin_tasks.link import STATEMENT_SECONDS, Link
 from tocsin_tasks.outcome import conclude, failed
 
@@ -32,8 +35,18 @@ FINISH_BYTES = 4_194_304
 class Finisher:
     """The finishing half of a lane."""
 
-    def __init__(self, shard: Shard, settings: Settings, *, attempts: Attempts, counters: Counters) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        settings: Settings,
+        *,
+        attempts: Attempts,
+        counters: Counters,
+        finisher_of: Callable[[int], Finisher],
+    ) -> None:
         self.link = Link(shard.dsn, shard.name)
+        self._follow = Follower(shard=shard, shards=settings.shards, link=self.link)
+        self._finisher_of = finisher_of
         self._batch = settings.claim_batch
         self._attempts, self._counters = attempts, counters
         self._ended: deque[Attempt] = deque()
@@ -53,10 +66,26 @@ class Finisher:
             await self._added.wait()
             self._added.clear()
             while self._ended:
-                await self._finish(self._take())
+                if await self._follow.learn_if_waiting(a.key.partition for a in self._ended):
+                    self._pass_on()
+                batch = self._take()
+                if batch:
+                    await self._finish(batch)
+                elif self._ended:  # all that is left is being moved
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._added.wait(), ASK_SECONDS)
+                    self._added.clear()
+
+    def _pass_on(self) -> None:
+        """Attempts of partitions that another shard has by now are written there."""
+        ended = list(self._ended)
+        self._ended.clear()
+        for attempt in ended:
+            self._finisher_of(attempt.key.partition).add(attempt)
 
     def _take(self) -> list[Attempt]:
         batch: list[Attempt] = []
+        waiting: list[Attempt] = []
         size = 0
         now = clock.monotonic()
         while self._ended and len(batch) < self._batch and size < FINISH_BYTES:
@@ -65,27 +94,44 @@ class Finisher:
                 logger.warning("result of %s discarded: it could not be written in time", attempt.key)
                 self._drop(attempt)
                 continue
+            if self._follow.waits(attempt.key.partition):
+                waiting.append(attempt)
+                continue
             batch.append(attempt)
             output = attempt.result.output if attempt.result else None
             size += len(output.content) if output else 0
+        self._ended.extendleft(reversed(waiting))
         return batch
 
     async def _finish(self, batch: Sequence[Attempt]) -> None:
-        if not batch:
-            return
         results = [attempt.result for attempt in batch if attempt.result is not None]
         try:
-            written = await self.link.run(lambda conn: _write(conn, results))
+            written, away = await self.link.run(lambda conn: _write(conn, results))
         except ShardUnavailableError:
             self._counters.store_errors += 1
             self._ended.extendleft(reversed(batch))
+            self._pass_on()  # its partitions may be known to be elsewhere
             await self.link.pause()
         except Exception as error:
-            await self._refused(batch, error)
+            if places.is_moved(error):
+                await self._put_back(batch)
+            else:
+                await self._refused(batch, error)
         else:
+            moved = [a for a in batch if a.key not in written and a.key.partition in away]
             for attempt in batch:
-                self._count(attempt, written.get(attempt.key))
-                self._attempts.remove(attempt)
+                if attempt not in moved:
+                    self._count(attempt, written.get(attempt.key))
+                    self._attempts.remove(attempt)
+            if moved:
+                await self._put_back(moved)
+
+    async def _put_back(self, batch: Sequence[Attempt]) -> None:
+        """These were refused because their partitions move: learn where they are, and write them there."""
+        self._ended.extendleft(reversed(batch))
+        self._added.set()
+        await self._follow.learn()
+        self._pass_on()
 
     async def _refused(self, batch: Sequence[Attempt], error: Exception) -> None:
         self._counters.store_errors += 1
@@ -121,5 +167,8 @@ class Finisher:
                 self._counters.lost += 1
 
 
-async def _write(conn: Connection, results: Sequence[Result]) -> dict[RunKey, RunStatus]:
-    return await leases.finish(conn, results)
+async def _write(conn: Connection, results: Sequence[Result]) -> tuple[dict[RunKey, RunStatus], set[int]]:
+    """The status of each run that was written, and the partitions of the others that are elsewhere."""
+    written = await leases.finish(conn, results)
+    missing = (result.lease.key.partition for result in results if result.lease.key not in written)
+    return written, await places.away_async(conn, missing)

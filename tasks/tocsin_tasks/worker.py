@@ -2,7 +2,7 @@
 
 Celery's worker runs in this process with its solo pool, whose part is empty: the executor's thread does the
 work. The first SIGTERM or SIGINT stops consuming and drains; the second one ends the process at once, and the
-leases of its runs expire. When the worker consumes it prints one line, `worker ready id=… tiers=…`.
+leases of its runs expire. When the worker consumes it prints one line, `worker ready id=… tiers=… [pools=…]`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from celery.worker import state
 
+from tocsin.model.job import DEFAULT_POOL
 from tocsin.model.status import Tier
-from tocsin.queues import QUEUES
 from tocsin.settings import Settings
 from tocsin_tasks.app import TocsinApp, make_app
 
@@ -25,12 +25,10 @@ from tocsin_tasks.app import TocsinApp, make_app
 def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
     """Work until told to stop; the exit code of the process."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would write a line for every call
-    app = make_app(settings)
-    queues = [QUEUES[tier] for tier in tiers]
+    app = make_app(settings, tiers)
     worker = app.WorkController(
         # Two workers of one name would ask for the same exclusive queue, and the second would never start.
         hostname=f"tocsin@{app.worker_id}",
-        queues=queues,
         pool="solo",
         concurrency=1,
         loglevel="INFO",
@@ -62,4 +60,6 @@ def _stopper(worker: Any) -> Any:
 
 
 def _say_ready(app: TocsinApp, tiers: Sequence[Tier]) -> None:
-    print(f"worker ready id={app.worker_id} tiers={','.join(tiers)}", file=sys.stdout, flush=True)  # noqa: T201
+    pools = app.settings.pool_names
+    served = f"tiers={','.join(tiers)}" + ("" if pools == [DEFAULT_POOL] else f" pools={','.join(pools)}")
+    print(f"worker ready id={app.worker_id} {served}", file=sys.stdout, flush=True)  # noqa: T201

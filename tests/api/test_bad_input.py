@@ -45,6 +45,7 @@ INVALID = [
     ({"concurrency": {"max": 0}}, "#/concurrency/max", "greater_than_equal"),
     ({"catchUp": {"mode": "lates"}}, "#/catchUp/mode", None),
     ({"tier": "gold"}, "#/tier", None),
+    ({"pool": "9"}, "#/pool", None),
     ({"labels": {"": "x"}}, "#/labels", "label_size"),
     ({"labels": {"a": 1}}, "#/labels/a", "string_type"),
     ({"labels": {"a/b~c": 1}}, "#/labels/a~1b~0c", "string_type"),

@@ -17,13 +17,13 @@ import pytest
 from celery import Celery
 from kombu import Connection, Message, Producer, Queue
 
-from beatshard import topology
 from beatshard.amqp_publisher import AmqpPublisher
 from beatshard.encode import body, frames, headers
 from beatshard.plain_publisher import PlainPublisher
 from beatshard.publisher import Publisher
 from beatshard.watermark import Batch
 from support.processes import Process
+from tocsin import topology
 from tocsin.clock import to_micros
 from tocsin.embedded import EmbeddedBroker
 from tocsin.model.status import Tier
@@ -54,7 +54,7 @@ def broker_url(request: pytest.FixtureRequest) -> Iterator[str]:
 def publisher_of(url: str) -> Publisher:
     if url.startswith("amqp"):
         return AmqpPublisher([url], window=100, confirm_timeout=10)
-    return PlainPublisher(url)
+    return PlainPublisher([url])
 
 
 def publish(url: str, *runs: QueuedRun) -> None:
@@ -143,7 +143,7 @@ def test_the_frames_are_what_py_amqp_writes(rabbitmq_vhost: str) -> None:
     plain = fetch(rabbitmq_vhost)
     assert ours.headers == plain.headers
     assert ours.body == plain.body
-    assert frames(run, 1)[:1] == b"\x01"
+    assert frames(run, QUEUES[Tier.DEFAULT], 1)[:1] == b"\x01"
 
 
 OTHER_APP = """

@@ -33,7 +33,8 @@ def test_create_from_flags(api: ApiStub, cli: Cli) -> None:
         "job", "create", "nightly-close", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--url",
         "https://billing.internal/close", "--method", "put", "--header", "X-A: b:c", "--json", '{"a": 1}',
         "--owner", "billing", "--label", "team=billing", "--timeout", "20m", "--max-attempts", "5",
-        "--overlap", "skip", "--tier", "critical", "--description", "closes", "-o", "name", api=api,
+        "--overlap", "skip", "--tier", "critical", "--pool", "billing", "--description", "closes",
+        "-o", "name", api=api,
     )  # fmt: skip
     assert (result.code, result.out) == (0, "nightly-close\n")
     body = api.sent("POST")[0].body
@@ -46,7 +47,7 @@ def test_create_from_flags(api: ApiStub, cli: Cli) -> None:
         "expectStatus": None,
     }
     assert (body["timeoutSec"], body["retryPolicy"]["maxAttempts"]) == (1200, 5)
-    assert (body["concurrency"]["overlap"], body["tier"]) == ("skip", "critical")
+    assert (body["concurrency"]["overlap"], body["tier"], body["pool"]) == ("skip", "critical", "billing")
     assert body["schedule"]["timeZone"] == "Europe/Berlin"
 
 

@@ -11,7 +11,7 @@ from .sources import ROOT, dotted, imports, shown
 SLEEPS = ("time.sleep", "asyncio.sleep", "anyio.sleep")
 MARKS = ("skip", "skipif", "xfail")
 # The receiver is a server whose answers are slow on purpose; no test waits by it.
-SLOW_ON_PURPOSE = {"tests/support/receiver_server.py"}
+SLOW_ON_PURPOSE = {"tests/support/receiver_server.py", "tests/support/relay.py"}
 
 
 def sleeps(source: str) -> list[str]:

@@ -35,12 +35,14 @@ FAST = {
 class Platform:
     """Starts what a test asks for, and ends it."""
 
-    def __init__(self, database_url: str, broker_url: str) -> None:
-        self._env = {"TOCSIN_DATABASE_URL": database_url, "TOCSIN_BROKER_URL": broker_url, **FAST}
+    def __init__(self, database_url: str, broker_url: str, *, watched: str | None = None, **env: str) -> None:
+        """`watched`: the database whose changes a wait sees, when `database_url` is not just its address."""
+        self._env = {"TOCSIN_DATABASE_URL": database_url, "TOCSIN_BROKER_URL": broker_url, **FAST, **env}
+        self.database_url = database_url
         self._stack = ExitStack()
         self.client: httpx.Client
-        self.database: psycopg.Connection[Any] = connect(database_url)
-        self._changes: psycopg.Connection[Any] = connect(database_url)
+        self.database: psycopg.Connection[Any] = connect(watched or database_url)
+        self._changes: psycopg.Connection[Any] = connect(watched or database_url)
 
     def __enter__(self) -> Self:
         self._stack.callback(self.database.close)

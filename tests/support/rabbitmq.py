@@ -5,7 +5,7 @@ Protocol: `start()` runs the server in the foreground (the script replaces itsel
 pid is the node's) and waits for the line that the node prints when its start is complete. epmd runs as a
 child of its own on a private port, bound to loopback, and ends with the node: none is left behind and none
 of the machine's is used. The system's own configuration and cookie are not read. Any user can run it, root
-included.
+included. The nodes of a cluster share a cookie and an epmd; they find each other by a list of names.
 
 Weakness: the ports are chosen before they are bound. Seen with RabbitMQ 3.10, once each: a quorum queue whose
 node was killed right after the declaration and a confirmed publish answered 541 INTERNAL_ERROR after a minute
@@ -19,6 +19,7 @@ import os
 import secrets
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,20 +36,55 @@ class MissingServiceError(Exception):
     """A system service that the tests need is not installed."""
 
 
+class Epmd:
+    """Erlang's port mapper for some nodes, on a port of its own, bound to loopback."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self._process: Process | None = None
+
+    def environment(self) -> dict[str, str]:
+        """What nodes and tools need to find it."""
+        return {"ERL_EPMD_PORT": str(self.port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
+
+    def start(self) -> None:
+        """Start it unless it runs."""
+        if self._process is None:
+            command = ["epmd", "-port", str(self.port), "-address", "127.0.0.1"]
+            self._process = Process(command, env=self.environment(), name="epmd")
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.stop(timeout=30.0)
+        self._process = None
+
+
 class RabbitNode:
     """One node; its data stays over `stop`, `kill` and `start` until the directory is removed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        config: Sequence[str] = (),
+        advanced: str = "[].",
+        cookie: str | None = None,
+        epmd: Epmd | None = None,
+    ) -> None:
+        """`config` are lines of rabbitmq.conf, `advanced` is advanced.config; cluster nodes share the rest."""
         if not _SERVER.exists():
             raise MissingServiceError("RabbitMQ is not installed; run: make services")
         self.directory = directory
+        self.config = list(config)
         self.name = f"tocsin-{secrets.token_hex(4)}@localhost"
         self.port = free_port()
-        self._epmd_port = free_port()
+        self._advanced = advanced
+        self._cookie = cookie or secrets.token_hex(16)
+        self._own_epmd = epmd is None
+        self._epmd = epmd or Epmd()
         self._dist_port = free_port()
         self._process: Process | None = None
-        self._epmd: Process | None = None
-        self._write_files()
 
     @property
     def url(self) -> str:
@@ -67,19 +103,27 @@ class RabbitNode:
 
     def start(self) -> Self:
         """Start the node and wait until it accepts connections."""
-        if self._epmd is None:
-            command = ["epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1"]
-            self._epmd = Process(command, env=self._environment(), name="epmd")
-        self._process = Process([_SERVER], env=self._environment(), cwd=self.directory, name=self.name)
-        self._process.wait_for_line("Server startup complete", timeout=_START_SECONDS)
+        self.launch()
+        return self.wait()
+
+    def wait(self) -> Self:
+        """Wait until the node that was launched accepts connections."""
+        self.process.wait_for_line("Server startup complete", timeout=_START_SECONDS)
         return self
+
+    def launch(self) -> None:
+        """Start the node and wait for nothing."""
+        self._write_files()
+        self._epmd.start()
+        self._process = Process([_SERVER], env=self._environment(), cwd=self.directory, name=self.name)
 
     def stop(self) -> None:
         """Stop the node in an orderly way, then its epmd."""
-        for process in (self._process, self._epmd):
-            if process is not None:
-                process.stop(timeout=30.0)
-        self._process = self._epmd = None
+        if self._process is not None:
+            self._process.stop(timeout=30.0)
+        self._process = None
+        if self._own_epmd:
+            self._epmd.stop()
 
     def kill(self) -> None:
         """SIGKILL the node; `start` brings it back with what it had written."""
@@ -117,9 +161,8 @@ class RabbitNode:
 
     def _evaluate(self, expression: str) -> None:
         """Evaluate Erlang in the node; much faster than rabbitmqctl, which starts a virtual machine."""
-        cookie = (self.directory / ".erlang.cookie").read_text()
         result = subprocess.run(
-            ["erl_call", "-sname", self.name, "-c", cookie, "-e"],
+            ["erl_call", "-sname", self.name, "-c", self._cookie, "-e"],
             env={**os.environ, **self._environment()},
             input=f"{expression}.\n",
             capture_output=True,
@@ -150,20 +193,22 @@ class RabbitNode:
             "log.console.level = info",
             "log.file = false",
             "disk_free_limit.absolute = 50MB",
+            *self.config,
         ]
         (self.directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
         (self.directory / "enabled_plugins").write_text("[].\n")
         (self.directory / "env.conf").write_text("")
+        (self.directory / "advanced.config").write_text(self._advanced + "\n")
         cookie = self.directory / ".erlang.cookie"
-        cookie.write_text(secrets.token_hex(16))
-        cookie.chmod(0o400)
+        if not cookie.exists():
+            cookie.write_text(self._cookie)
+            cookie.chmod(0o400)
 
     def _environment(self) -> dict[str, str]:
         place = self.directory
         return {
             "HOME": str(place),
-            "ERL_EPMD_PORT": str(self._epmd_port),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            **self._epmd.environment(),
             "RUNNING_UNDER_SYSTEMD": "true",  # makes the start script replace itself with the VM
             "RABBITMQ_NODENAME": self.name,
             "RABBITMQ_NODE_PORT": str(self.port),
@@ -178,3 +223,60 @@ class RabbitNode:
             "RABBITMQ_GENERATED_CONFIG_DIR": str(place / "generated"),
             "RABBITMQ_PID_FILE": str(place / "node.pid"),
         }
+
+
+class RabbitCluster:
+    """Several nodes that form one cluster; every queue of theirs has a member on each of the first three."""
+
+    def __init__(self, directory: Path, size: int = 3) -> None:
+        self._epmd = Epmd()
+        cookie = secrets.token_hex(16)
+        self.nodes = [
+            RabbitNode(directory / f"rabbit-{n}", cookie=cookie, epmd=self._epmd) for n in range(1, size + 1)
+        ]
+        finding = ["cluster_formation.peer_discovery_backend = classic_config"]
+        finding += [
+            f"cluster_formation.classic_config.nodes.{n} = {node.name}"
+            for n, node in enumerate(self.nodes, start=1)
+        ]
+        for node in self.nodes:
+            node.config += finding
+
+    def node_at(self, text: str) -> RabbitNode:
+        """The node whose port is named in the text, for instance in a line of a log."""
+        (found,) = [node for node in self.nodes if f":{node.port}/" in text]
+        return found
+
+    def start(self) -> Self:
+        """Start the nodes: the first founds the cluster, the others join."""
+        first, *others = self.nodes
+        first.start()
+        for node in others:
+            node.launch()
+        for node in others:
+            node.wait()
+        return self
+
+    def heal(self) -> None:
+        """Bring every node back that was stopped, killed or paused."""
+        for node in self.nodes:
+            node.process.resume()
+        down = [node for node in self.nodes if not node.process.running]
+        for node in down:
+            node.launch()
+        for node in down:
+            node.wait()
+
+    def urls_of(self, vhost: str) -> str:
+        """All nodes with this virtual host, as `TOCSIN_BROKER_URL` takes them."""
+        return ";".join(node.url_of(vhost) for node in self.nodes)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in self.nodes:
+            node.remove()
+        self._epmd.stop()

@@ -1,4 +1,4 @@
-"""A TCP relay in front of a server, for networks that fail: it can swallow one direction or both, and cut.
+"""A TCP relay in front of a server, for networks that fail: it can swallow, delay, cut, and lose one answer.
 
 Protocol: one thread per direction of each connection. What is swallowed is read and thrown away, so that the
 sender notices nothing, as when packets are lost beyond the first hop; it does not come later.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -27,6 +28,8 @@ class Relay:
         self._sockets: set[socket.socket] = set()
         self.swallow_requests = False
         self.swallow_answers = False
+        self.delay = 0.0  # seconds that each piece of an answer waits
+        self.trap: bytes | None = None  # the next request with these bytes is passed on, its answer is lost
         self.swallowed = threading.Event()  # set whenever something was thrown away
         threading.Thread(target=self._accept, name="relay", daemon=True).start()
 
@@ -35,6 +38,14 @@ class Relay:
         for each in list(self._sockets):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+    def heal(self) -> None:
+        """Pass everything on again. What was swallowed is missing from its connection, so all are cut."""
+        spoilt = self.swallow_requests or self.swallow_answers
+        self.swallow_requests = self.swallow_answers = False
+        self.delay, self.trap = 0.0, None
+        if spoilt:
+            self.cut()
 
     def __enter__(self) -> Self:
         return self
@@ -60,13 +71,25 @@ class Relay:
                 for source, sink, answers in ((client, server, False), (server, client, True)):
                     threading.Thread(target=self._pass, args=(source, sink, answers), daemon=True).start()
 
+    def _lose_answer(self, client: socket.socket) -> None:
+        """The server has the request and will act on it; the client sees a connection that ends."""
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
     def _pass(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
         with suppress(OSError):
             while data := source.recv(_CHUNK):
                 if self.swallow_answers if answers else self.swallow_requests:
                     self.swallowed.set()
-                else:
-                    sink.sendall(data)
+                    continue
+                if answers and self.delay:
+                    time.sleep(self.delay)
+                sink.sendall(data)
+                if not answers and self.trap is not None and self.trap in data:
+                    self.trap = None
+                    self.swallowed.set()
+                    self._lose_answer(source)
+                    return
         for each in (source, sink):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

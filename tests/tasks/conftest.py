@@ -36,3 +36,10 @@ def start_worker(database_url: str) -> Iterator[Callable[..., Process]]:
             return process
 
         yield start
+
+
+@pytest.fixture(params=["rabbitmq_vhost", "redis_url"])
+def broker_url(request: pytest.FixtureRequest) -> str:
+    """Both brokers; the RabbitMQ one is a virtual host of the test's own."""
+    url: str = request.getfixturevalue(request.param)
+    return url

@@ -105,9 +105,12 @@ class Table:
         return sent
 
 
-def publisher(broker_url: str) -> Callable[..., None]:
-    """Publishes as any Celery client does: `publish(key, attempt)`."""
-    app = make_app(Settings(broker_url=broker_url))
+def publisher(broker_url: str, **settings: Any) -> Callable[..., None]:
+    """Publishes as any Celery client does: `publish(key, attempt)`. Declares the queues, as a node does."""
+    app = make_app(Settings(broker_url=broker_url, **settings))
+    with app.connection_for_write() as connection:
+        connection.connect()
+        app.declare(connection)
 
     def publish(
         key: RunKey | str, attempt: Any = 1, *, queue: str = "tocsin.default", task: str = "tocsin.run.http"

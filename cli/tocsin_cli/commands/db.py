@@ -24,13 +24,20 @@ def upgrade_all() -> None:
     settings = settings_or_fail()
     from sqlalchemy.exc import OperationalError
 
-    from tocsin.store.migrate import head, upgrade
+    from tocsin.store.migrate import PooledError, head, upgrade
 
     for shard in settings.shards.shards:
         try:
-            upgrade(shard.url, first=shard.first, last=shard.last, days_ahead=settings.days_ahead)
+            upgrade(shard.direct, partitions=shard.partitions(), days_ahead=settings.days_ahead)
         except OperationalError as error:
             raise _unreachable(shard, error) from None
+        except PooledError as error:
+            raise Failure(
+                str(error),
+                exit_code=ExitCode.INVALID,
+                code="pooled",
+                fix="set TOCSIN_DIRECT_URL to the addresses without the pooler, written like TOCSIN_DATABASE_URL",
+            ) from None
         print(f"{shard.name}\t{head()}")
 
 
@@ -55,12 +62,11 @@ def _revision(shard: Shard) -> str | None:
     from sqlalchemy.exc import OperationalError
     from sqlalchemy.pool import NullPool
 
+    from tocsin.store.connections import sqlalchemy_url
     from tocsin.store.migrate import current
-    from tocsin.store.shards import libpq_url
 
-    url = libpq_url(shard.url).replace("postgresql://", "postgresql+psycopg://", 1)
     try:
-        with create_engine(url, poolclass=NullPool).connect() as connection:
+        with create_engine(sqlalchemy_url(shard.url), poolclass=NullPool).connect() as connection:
             return current(connection)
     except OperationalError as error:
         raise _unreachable(shard, error) from None

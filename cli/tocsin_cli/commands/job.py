@@ -9,6 +9,7 @@ import typer
 from tocsin_cli.client import Client, job_path
 from tocsin_cli.commands.job_edit import create, edit
 from tocsin_cli.commands.run import finish
+from tocsin_cli.exits import ExitCode
 from tocsin_cli.failures import note
 from tocsin_cli.options import (
     Format,
@@ -45,14 +46,21 @@ def list_jobs(
         list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Only with this label.")
     ] = None,
     limit: Limit = 200,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Without the shards that cannot be reached; exit code 1 then.")
+    ] = False,
     server: Server = None,
-) -> None:
+) -> int:
     """List jobs."""
     with Client(server) as client:
-        jobs = list(client.items("/jobs", limit, owner=owner, **_labels(label)))
+        asked = {"partial": "true"} if partial else {}
+        jobs = list(client.items("/jobs", limit, owner=owner, **_labels(label), **asked))
         show(jobs, client, output, time)
+        for shard, detail in client.incomplete.items():
+            note(f"incomplete: the jobs of shard {shard} are missing: {detail}")
     if len(jobs) == limit:
         note(f"showing {limit} jobs; --limit shows more")
+    return ExitCode.NO if client.incomplete else ExitCode.OK
 
 
 def _labels(label: list[str] | None) -> dict[str, Any]:

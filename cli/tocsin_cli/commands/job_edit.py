@@ -41,6 +41,7 @@ def create(
     max_attempts: flags.Attempts = None,
     overlap: flags.Overlap = None,
     tier: flags.Tier = None,
+    pool: flags.Pool = None,
     description: flags.Description = None,
     file: File = None,
     output: Output = Format.TABLE,
@@ -51,7 +52,7 @@ def create(
     given = flags.document(
         cron=cron, every=every, at=at, tz=tz, url=url, method=method, header=header, body=body,
         json_body=json_body, owner=owner, label=label, timeout=timeout, max_attempts=max_attempts,
-        overlap=overlap, tier=tier, description=description,
+        overlap=overlap, tier=tier, pool=pool, description=description,
     )  # fmt: skip
     if (file is None) == (name is None) or (file is not None and given):
         raise usage(
@@ -85,6 +86,7 @@ def edit(
     max_attempts: flags.Attempts = None,
     overlap: flags.Overlap = None,
     tier: flags.Tier = None,
+    pool: flags.Pool = None,
     description: flags.Description = None,
     file: File = None,
     output: Output = Format.TABLE,
@@ -95,7 +97,7 @@ def edit(
     given = flags.document(
         cron=cron, every=every, at=at, tz=tz, url=url, method=method, header=header, body=body,
         json_body=json_body, owner=owner, label=label, timeout=timeout, max_attempts=max_attempts,
-        overlap=overlap, tier=tier, description=description,
+        overlap=overlap, tier=tier, pool=pool, description=description,
     )  # fmt: skip
     if file is not None and given:
         raise usage("a file and flags are both given", "keep one of them")

@@ -78,6 +78,9 @@ class CatchUpPolicy(Document):
     )
 
 
+DEFAULT_POOL = "default"
+# A letter first: a number in a queue's name is a slot.
+POOL_PATTERN = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
 NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"
 
 
@@ -107,6 +110,11 @@ class JobDocument(Document):
     concurrency: Concurrency = Field(default_factory=Concurrency)
     catch_up: CatchUpPolicy = Field(default_factory=CatchUpPolicy)
     tier: Tier = Field(Tier.DEFAULT, description="Priority class: `critical`, `default` or `batch`.")
+    pool: str = Field(
+        DEFAULT_POOL,
+        pattern=POOL_PATTERN,
+        description="Workers that serve this pool execute the job (`tocsin worker --pool`).",
+    )
     paused: bool = Field(False, description="A paused job makes no scheduled runs.")
 
     @model_validator(mode="before")

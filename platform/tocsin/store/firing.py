@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tocsin.store import firing_sql as sql
+from tocsin.store.connections import transaction, tuned
 from tocsin.store.firing_limited import LimitedResult, fire_limited
 from tocsin.store.partitions import Connection, Owned, QueuedRun, check_epochs, queued_run
 from tocsin.store.plans import Key, PlanCache
@@ -58,10 +59,11 @@ def look_ahead(
     conn: Connection, plans: PlanCache, partitions: Sequence[int], horizon: float, limit: int = 1000
 ) -> LookAhead:
     """Read what is due within `horizon` seconds, at most `limit` triggers a partition, and make its plans."""
-    rows = conn.execute(
-        sql.LOOK_AHEAD,
-        {"partitions": list(partitions), "horizon": timedelta(seconds=horizon), "limit": limit},
-    ).fetchall()
+    with tuned(conn):
+        rows = conn.execute(
+            sql.LOOK_AHEAD,
+            {"partitions": list(partitions), "horizon": timedelta(seconds=horizon), "limit": limit},
+        ).fetchall()
     if not rows:
         return LookAhead(now=None, due=[], more=frozenset())
     now: datetime = rows[0][5]
@@ -87,7 +89,7 @@ def fire(conn: Connection, plans: PlanCache, owned: Owned, *, limit: int, horizo
     second pass of the same transaction.
     """
     done = Fired()
-    with conn.transaction():
+    with transaction(conn):
         partitions, now = check_epochs(conn, owned)
         done.fenced = sorted(set(owned) - set(partitions))
         if now is None:

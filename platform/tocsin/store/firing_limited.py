@@ -41,6 +41,7 @@ class _Trigger:
 class _Job:
     name: str
     tier: str
+    pool: str
     task_kind: str
     version: int
     active: bool
@@ -128,6 +129,7 @@ def _lock_jobs(conn: Connection, triggers: Sequence[_Trigger]) -> dict[JobKey, _
         (row[0], row[1]): _Job(
             name=row[2],
             tier=row[3],
+            pool=row[10],
             task_kind=row[4],
             version=row[5],
             active=row[6],
@@ -233,7 +235,8 @@ _NEW_NAMES = ("partitions", "jobs", "nominals", "statuses", "reasons", "versions
 def _note(row: Sequence[Any], jobs: dict[JobKey, _Job], result: LimitedResult) -> None:
     match row[6]:
         case RunStatus.QUEUED:
-            result.runs.append(queued_run((*row[:6], jobs[row[0], row[1]].name)))
+            job = jobs[row[0], row[1]]
+            result.runs.append(queued_run((*row[:6], job.name, job.pool)))
         case RunStatus.WAITING:
             result.waiting += 1
         case RunStatus.SKIPPED:

@@ -1,7 +1,7 @@
 """The hot statements of firing, kept together. Parameters are named; `now` is the database's own instant.
 
-Triggers are joined by ctid inside one statement, after FOR UPDATE SKIP LOCKED has pinned them: the planner
-then has one way only. A trigger that an edit changed between the statement's snapshot and the lock comes back
+Triggers are joined by ctid inside one statement, after FOR UPDATE SKIP LOCKED has pinned them: no other way is as
+cheap for the planner. The partition beside it says nothing new; it keeps the join inside one. A trigger that an edit changed between the statement's snapshot and the lock comes back
 with the newer `job_version`, which the snapshot's job row does not have: it is neither fired nor removed, and
 the next look finds it whole.
 """
@@ -39,7 +39,7 @@ WITH plan AS MATERIALIZED (
     ) t
 ), ready AS MATERIALIZED (
     SELECT d.*, p.fire, p.next, p.gap_first, p.gap_last, p.gap_count, p.gap_cap,
-           j.name, j.tier, j.task_kind, j.version,
+           j.name, j.tier, j.pool, j.task_kind, j.version,
            d.job_version = j.version AND NOT j.paused AND j.deleted_at IS NULL AS fresh
     FROM due d
     JOIN plan p ON p.spec_id = d.spec_id AND p.scheduled_at = d.scheduled_at
@@ -55,10 +55,12 @@ WITH plan AS MATERIALIZED (
     UPDATE triggers t
     SET scheduled_at = r.next,
         fire_at = CASE WHEN r.jitter_us = 0 THEN r.next ELSE r.next + jitter_of(r.job_id, r.next, r.jitter_us) END
-    FROM ready r WHERE t.ctid = r.row AND r.fresh AND r.next IS NOT NULL
+    FROM ready r
+    WHERE t.ctid = r.row AND t.partition_id = r.partition_id AND r.fresh AND r.next IS NOT NULL
 ), removed AS (
     DELETE FROM triggers t USING ready r
-    WHERE t.ctid = r.row AND (r.job_version < r.version OR (r.fresh AND r.next IS NULL))
+    WHERE t.ctid = r.row AND t.partition_id = r.partition_id
+      AND (r.job_version < r.version OR (r.fresh AND r.next IS NULL))
     RETURNING r.fresh
 ), gap AS (
     INSERT INTO gaps (partition_id, job_id, first_at, last_at, count, at_least, job_version)
@@ -69,19 +71,19 @@ WITH plan AS MATERIALIZED (
 )
 -- IS TRUE keeps the planner from making a join of it, row by row when it expects few: the keys are hashed. A job has
 -- one such trigger.
-SELECT r.partition_id, r.job_id, r.fire, 1, r.tier, r.task_kind, r.name, 'run'
+SELECT r.partition_id, r.job_id, r.fire, 1, r.tier, r.task_kind, r.name, 'run', r.pool
 FROM ready r WHERE (r.job_id IN (SELECT f.job_id FROM fired f)) IS TRUE
 UNION ALL
-SELECT min(d.partition_id), NULL, d.scheduled_at, count(*), NULL, NULL, NULL, 'unplanned:' || d.spec_id
+SELECT min(d.partition_id), NULL, d.scheduled_at, count(*), NULL, NULL, NULL, 'unplanned:' || d.spec_id, NULL
 FROM due d WHERE NOT EXISTS (
     SELECT FROM plan p WHERE p.spec_id = d.spec_id AND p.scheduled_at = d.scheduled_at
 ) GROUP BY d.spec_id, d.scheduled_at
 UNION ALL
-SELECT NULL, NULL, NULL, count(*) FILTER (WHERE NOT fresh), NULL, NULL, NULL, 'stale' FROM removed
+SELECT NULL, NULL, NULL, count(*) FILTER (WHERE NOT fresh), NULL, NULL, NULL, 'stale', NULL FROM removed
 UNION ALL
-SELECT NULL, NULL, NULL, count(*), NULL, NULL, NULL, 'gaps' FROM gap
+SELECT NULL, NULL, NULL, count(*), NULL, NULL, NULL, 'gaps', NULL FROM gap
 UNION ALL
-SELECT NULL, NULL, NULL, count(*), NULL, NULL, NULL, 'due' FROM due
+SELECT NULL, NULL, NULL, count(*), NULL, NULL, NULL, 'due', NULL FROM due
 """
 
 # Index: triggers_pkey; runs_pkey of the nominal day. A retry, or a manual run of a job that allows overlap.
@@ -102,12 +104,12 @@ WITH due AS MATERIALIZED (
       AND r.status = 'scheduled' AND r.attempt = d.attempt - 1
     RETURNING r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind
 ), removed AS (
-    DELETE FROM triggers t USING due d WHERE t.ctid = d.row RETURNING 1
+    DELETE FROM triggers t USING due d WHERE t.ctid = d.row AND t.partition_id = d.partition_id RETURNING 1
 )
-SELECT s.partition_id, s.job_id, s.scheduled_at, s.attempt, s.tier, s.task_kind, j.name, 'run'
+SELECT s.partition_id, s.job_id, s.scheduled_at, s.attempt, s.tier, s.task_kind, j.name, 'run', j.pool
 FROM sent s JOIN jobs j ON j.partition_id = s.partition_id AND j.job_id = s.job_id
 UNION ALL
-SELECT NULL, NULL, NULL, count(*), NULL, NULL, NULL, 'due' FROM due
+SELECT NULL, NULL, NULL, count(*), NULL, NULL, NULL, 'due', NULL FROM due
 """
 
 # Index: triggers_pkey. Triggers of jobs with an overlap policy: they are decided one job at a time.
@@ -126,7 +128,7 @@ CROSS JOIN LATERAL (
 # Index: jobs_pkey; in key order, as everybody locks jobs.
 LOCK_JOBS = """
 SELECT j.partition_id, j.job_id, j.name, j.tier, j.task_kind, j.version,
-       NOT j.paused AND j.deleted_at IS NULL, j.overlap, j.max_running, j.queue_limit
+       NOT j.paused AND j.deleted_at IS NULL, j.overlap, j.max_running, j.queue_limit, j.pool
 FROM jobs j JOIN (SELECT DISTINCT * FROM unnest(%s::int2[], %s::uuid[])) AS k (partition_id, job_id)
   ON j.partition_id = k.partition_id AND j.job_id = k.job_id
 ORDER BY j.partition_id, j.job_id FOR NO KEY UPDATE OF j

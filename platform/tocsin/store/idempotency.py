@@ -9,9 +9,10 @@ another partition. Therefore the key is also *bound* to its fingerprint, in the 
 hash. In one shard both rows are written in one transaction. When they lie in different shards, the binding is
 committed first; same key and same body mean the same name, so the answer is always found.
 
-Weakness, with several shards only: when the effect then fails (name taken, shard down), the binding stays,
-and the key cannot be used with another body until it is old. A client that makes a fresh key for each new
-request, as it should, does not notice.
+Weaknesses, with several shards only. When the effect then fails (name taken, shard down), the binding stays,
+and the key cannot be used with another body until it is old. While the shard of the binding is away, keys are not
+bound: the same key with another body is then not noticed. A client that makes a fresh key for each new request,
+as it should, meets neither.
 """
 
 from __future__ import annotations

@@ -86,6 +86,7 @@ def columns(doc: JobDocument) -> dict[str, Any]:
         "jitter_us": 0 if doc.schedule is None else doc.schedule.jitter // _MICROSECOND,
         "task_kind": doc.task.kind,
         "tier": str(doc.tier),
+        "pool": doc.pool,
         "timeout_us": round(doc.timeout_sec * 1_000_000),
         "overlap": str(doc.concurrency.overlap),
         "max_running": doc.concurrency.max,

@@ -12,7 +12,8 @@ its runs as lost, though they were written. The store is right then, only the wo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -25,9 +26,23 @@ from tocsin.clock import to_micros
 from tocsin.ids import RunKey
 from tocsin.model.status import Reason, RunStatus
 from tocsin.store import leases_sql as sql
-from tocsin.store.shards import libpq_url
+from tocsin.store.connections import TCP, UTC_SQL, libpq_url, settings_sql
 
-Connection = psycopg.AsyncConnection[Any]
+# Keys come as arrays, and the planner may take their joins for large ones: nested loops are always right.
+_SESSION = {
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "60s",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+
+
+class Connection(psycopg.AsyncConnection[Any]):
+    """An autocommit connection that knows what to set at the begin of each transaction (see `connections`)."""
+
+    local: str = ""
+    pooled: bool = False  # whether a pooler stands in between
+
 
 # How long after its deadline an attempt may still report that it ran into its timeout.
 DEADLINE_GRACE = timedelta(seconds=5)
@@ -90,30 +105,50 @@ class Result:
 
 
 async def connect(url: str) -> Connection:
-    """An autocommit connection for these statements. It waits five seconds for a lock at most.
-
-    Keys come as arrays, and the planner may take their joins for large ones: nested loops are always right.
-    """
-    return await psycopg.AsyncConnection.connect(
-        libpq_url(url),
-        autocommit=True,
-        prepare_threshold=None,
-        connect_timeout=5,
-        options="-c timezone=UTC -c lock_timeout=5s -c idle_in_transaction_session_timeout=60000"
-        " -c enable_hashjoin=off -c enable_mergejoin=off",
-        application_name="tocsin worker",
-        keepalives_idle=10,
-        keepalives_interval=5,
-        keepalives_count=3,
-        tcp_user_timeout=15_000,  # milliseconds
+    """An autocommit connection for these statements. It waits five seconds for a lock at most."""
+    conn = await Connection.connect(
+        libpq_url(url), autocommit=True, prepare_threshold=None, application_name="tocsin worker", **TCP
     )
+    try:
+        await conn.execute(UTC_SQL)
+        row = await (await conn.execute("SELECT pg_backend_pid()")).fetchone()
+        conn.pooled = row is not None and row[0] != conn.info.backend_pid
+        if conn.pooled:
+            conn.local = settings_sql(_SESSION, local=True)
+        else:
+            await conn.execute(settings_sql(_SESSION, local=False).encode())
+    except BaseException:
+        await conn.close()
+        raise
+    return conn
+
+
+@asynccontextmanager
+async def _transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+    """A transaction in which the session's settings hold."""
+    async with conn.transaction():
+        local = getattr(conn, "local", "")
+        if local:
+            await conn.execute(local.encode())
+        yield
+
+
+@asynccontextmanager
+async def _tuned(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+    """For single statements: a transaction only where the session's settings need one."""
+    if getattr(conn, "local", ""):
+        async with _transaction(conn):
+            yield
+    else:
+        yield
 
 
 async def claim(
     conn: Connection, asked: Sequence[Lease], *, owner: str, lease: timedelta
 ) -> dict[RunKey, Claimed]:
     """Take these attempts where the run is queued at that attempt. A run's key may be in `asked` once."""
-    cursor = await conn.execute(sql.CLAIM, {**_arrays(asked), "owner": owner, "lease": lease})
+    async with _tuned(conn):
+        cursor = await conn.execute(sql.CLAIM, {**_arrays(asked), "owner": owner, "lease": lease})
     taken = {}
     for row in await cursor.fetchall():
         key = RunKey(row[0], to_micros(row[1]))
@@ -132,7 +167,8 @@ async def claim(
 
 async def heartbeat(conn: Connection, held: Sequence[Lease], *, lease: timedelta) -> dict[RunKey, bool]:
     """Renew these leases; for each one still held, whether somebody asked to cancel the run."""
-    cursor = await conn.execute(sql.HEARTBEAT, {**_arrays(held), "lease": lease, "grace": DEADLINE_GRACE})
+    async with _tuned(conn):
+        cursor = await conn.execute(sql.HEARTBEAT, {**_arrays(held), "lease": lease, "grace": DEADLINE_GRACE})
     return {RunKey(job, to_micros(at)): cancel for job, at, cancel in await cursor.fetchall()}
 
 
@@ -140,8 +176,9 @@ async def finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, Ru
     """End these attempts where the lease is still held; the status that each run has now."""
     limited = [r.lease.key for r in results if r.limited]
     if not limited:
-        return await _finish(conn, results)
-    async with conn.transaction():
+        async with _tuned(conn):
+            return await _finish(conn, results)
+    async with _transaction(conn):
         jobs = ([key.partition for key in limited], [key.job_id for key in limited])
         await conn.execute(sql.LOCK_JOBS, jobs)
         ended = await _finish(conn, results)

@@ -5,8 +5,11 @@ Several processes may upgrade at once: an advisory lock lets one work and the ot
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any, cast
 
+import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -14,9 +17,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
+from tocsin.errors import TocsinError
 from tocsin.ids import PARTITIONS
 from tocsin.store import days
-from tocsin.store.shards import libpq_url
+from tocsin.store.connections import sqlalchemy_url
 
 _LOCK = 0x70C51
 
@@ -40,25 +44,47 @@ def current(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
+class PooledError(TocsinError):
+    """The migrations hold a lock of the session, which a pooler does not give."""
+
+    code = "pooled"
+
+
+def _check_direct(connection: Connection) -> None:
+    told = cast("psycopg.Connection[Any]", connection.connection.driver_connection).info.backend_pid
+    if connection.execute(text("SELECT pg_backend_pid()")).scalar_one() != told:
+        raise PooledError("a pooler stands before the database; name it directly in TOCSIN_DIRECT_URL")
+    connection.rollback()
+
+
 def upgrade(
-    url: str, *, first: int = 0, last: int = PARTITIONS - 1, days_back: int = 1, days_ahead: int = 7
+    url: str,
+    *,
+    first: int = 0,
+    last: int = PARTITIONS - 1,
+    partitions: Collection[int] | None = None,
+    days_back: int = 1,
+    days_ahead: int = 7,
 ) -> None:
-    """Bring one shard, which holds partitions `first` to `last`, to the newest schema. Safe to repeat."""
-    engine = create_engine(
-        libpq_url(url).replace("postgresql://", "postgresql+psycopg://", 1), poolclass=NullPool
-    )
+    """Bring one shard, which holds partitions `first` to `last`, to the newest schema. Safe to repeat.
+
+    `partitions` names them one by one instead. Raises PooledError when a pooler stands in between.
+    """
+    wanted = sorted(range(first, last + 1) if partitions is None else partitions)
+    engine = create_engine(sqlalchemy_url(url), poolclass=NullPool)
     with engine.connect() as connection:
+        _check_direct(connection)
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOCK})
         connection.commit()
         try:
             command.upgrade(_config(connection), "head")
             connection.execute(
                 text(
-                    "INSERT INTO partitions (partition_id) "
-                    "SELECT generate_series(CAST(:first AS int), CAST(:last AS int)) "
+                    "INSERT INTO partitions (partition_id) SELECT p FROM unnest(CAST(:wanted AS int2[])) AS p "
+                    "WHERE p NOT IN (SELECT partition_id FROM shard_moves WHERE moved_to IS NOT NULL) "
                     "ON CONFLICT DO NOTHING"
                 ),
-                {"first": first, "last": last},
+                {"wanted": wanted},
             )
             days.make_ahead(connection, back=days_back, ahead=days_ahead)
             connection.commit()

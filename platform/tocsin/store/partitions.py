@@ -17,6 +17,8 @@ import psycopg
 
 from tocsin.clock import from_micros, to_micros
 from tocsin.ids import RunKey
+from tocsin.model import job as job_model
+from tocsin.store.connections import transaction, tuned
 
 Connection = psycopg.Connection[Any]
 Owned = Mapping[int, int]  # partition → the epoch this node holds
@@ -33,6 +35,7 @@ class QueuedRun:
     tier: str
     task_kind: str
     job_name: str
+    pool: str = job_model.DEFAULT_POOL
 
     @property
     def run_id(self) -> str:
@@ -52,10 +55,16 @@ class Taken:
     watermark: datetime | None
 
 
-# Index: partitions_pkey. Locked in order, so that two nodes that take overlapping sets do not deadlock.
+# Index: partitions_pkey, shard_moves_pkey. Locked in order, so that two nodes that take overlapping sets do not
+# deadlock. One that is moving, or was moved, is not taken.
 TAKE = """
 WITH mine AS (
-    SELECT partition_id FROM partitions WHERE partition_id = ANY(%s) ORDER BY partition_id FOR UPDATE
+    SELECT p.partition_id FROM partitions p
+    WHERE p.partition_id = ANY(%s) AND NOT EXISTS (
+        SELECT FROM shard_moves m WHERE m.partition_id = p.partition_id
+          AND (m.moved_to IS NOT NULL OR m.lease_until > clock_timestamp())
+    )
+    ORDER BY p.partition_id FOR UPDATE
 )
 UPDATE partitions p SET epoch = p.epoch + 1, owner = %s, taken_at = clock_timestamp()
 FROM mine WHERE p.partition_id = mine.partition_id
@@ -85,7 +94,7 @@ RETURNING p.partition_id
 
 # Index: runs_queued of each day. Cost: only what is queued beyond the watermark.
 UNPUBLISHED = """
-SELECT r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name, r.fired_at
+SELECT r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name, r.fired_at, j.pool
 FROM partitions p
 JOIN runs r ON r.partition_id = p.partition_id AND r.status = 'queued' AND r.fired_at > p.watermark
 JOIN jobs j ON j.partition_id = r.partition_id AND j.job_id = r.job_id
@@ -105,8 +114,11 @@ _START = (from_micros(0), UUID(int=0), from_micros(0))
 
 
 def take(conn: Connection, partitions: Sequence[int], node_id: str) -> list[Taken]:
-    """Raise the epoch of these partitions in this node's name. Their former owner can write no more."""
-    with conn.transaction():
+    """Raise the epoch of these partitions in this node's name. Their former owner can write no more.
+
+    Those that are not in this shard, or are being moved to another, are left out.
+    """
+    with transaction(conn):
         rows = conn.execute(TAKE, (list(partitions), node_id)).fetchall()
     return [Taken(partition=p, epoch=e, watermark=w) for p, e, w in rows]
 
@@ -145,18 +157,20 @@ def unpublished(
     conn: Connection, partition: int, after: tuple[datetime, UUID, datetime] | None = None, limit: int = 1000
 ) -> Page:
     """Queued runs of the partition beyond its watermark, for the node that has just taken it."""
-    rows = conn.execute(UNPUBLISHED, (partition, *(after or _START), limit)).fetchall()
+    with tuned(conn):
+        rows = conn.execute(UNPUBLISHED, (partition, *(after or _START), limit)).fetchall()
     last = (rows[-1][7], rows[-1][1], rows[-1][2]) if len(rows) == limit else None
     return Page(runs=[queued_run(row) for row in rows], fired_at=rows[-1][7] if rows else None, after=last)
 
 
 def behind(conn: Connection, partitions: Sequence[int]) -> list[int]:
     """Those of the partitions that have queued runs beyond their watermark."""
-    return [partition for (partition,) in conn.execute(BEHIND, (list(partitions),))]
+    with tuned(conn):
+        return [partition for (partition,) in conn.execute(BEHIND, (list(partitions),))]
 
 
 def queued_run(row: Sequence[Any]) -> QueuedRun:
-    """From (partition_id, job_id, scheduled_at, attempt, tier, task_kind, job name, …)."""
+    """From (partition_id, job_id, scheduled_at, attempt, tier, task_kind, job name, …, pool)."""
     return QueuedRun(
         partition=row[0],
         job_id=row[1],
@@ -165,4 +179,5 @@ def queued_run(row: Sequence[Any]) -> QueuedRun:
         tier=row[4],
         task_kind=row[5],
         job_name=row[6],
+        pool=row[-1],
     )

@@ -11,8 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tocsin.store import reaping_sql as sql
+from tocsin.store.connections import transaction
 from tocsin.store.leases_sql import LOCK_JOBS
 from tocsin.store.partitions import Connection, Owned, QueuedRun, check_epochs, queued_run
+
+PAGE = 500  # runs of one round at most
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,10 +30,10 @@ class Reaped:
     fenced: list[int] = field(default_factory=list)
 
 
-def reap(conn: Connection, owned: Owned, *, limit: int = 500) -> Reaped:
+def reap(conn: Connection, owned: Owned, *, limit: int = PAGE) -> Reaped:
     """Send runs again whose lease expired, or end them when their attempts are used up."""
     done = Reaped()
-    with conn.transaction():
+    with transaction(conn):
         partitions, now = check_epochs(conn, owned)
         done.fenced = sorted(set(owned) - set(partitions))
         if now is None:
@@ -60,10 +63,10 @@ def reap(conn: Connection, owned: Owned, *, limit: int = 500) -> Reaped:
     return done
 
 
-def sweep(conn: Connection, owned: Owned, *, older_than: float, limit: int = 500) -> Reaped:
+def sweep(conn: Connection, owned: Owned, *, older_than: float, limit: int = PAGE) -> Reaped:
     """Set going what is stuck: runs unclaimed for `older_than` seconds, waiting runs without a trigger."""
     done = Reaped()
-    with conn.transaction():
+    with transaction(conn):
         partitions, now = check_epochs(conn, owned)
         done.fenced = sorted(set(owned) - set(partitions))
         if now is None:

@@ -11,7 +11,7 @@ ORDER BY r.lease_expires_at LIMIT %(limit)s
 # Index: runs_pkey of the nominal day. An attempt past its deadline was cut by the timeout; any other lost its worker.
 REAP = """
 WITH lost AS MATERIALIZED (
-    SELECT r.*, j.name, (j.definition -> 'retryPolicy' ->> 'maxAttempts')::int AS max_attempts,
+    SELECT r.*, j.name, j.pool, (j.definition -> 'retryPolicy' ->> 'maxAttempts')::int AS max_attempts,
            CASE WHEN r.deadline_at <= %(now)s THEN 'timeout' ELSE 'lease_expired' END AS why
     FROM unnest(%(partitions)s::int2[], %(jobs)s::uuid[], %(nominals)s::timestamptz[], %(tokens)s::uuid[])
          AS k (partition_id, job_id, scheduled_at, lease_token)
@@ -39,7 +39,7 @@ UPDATE runs r SET status = v.outcome,
     lease_token = NULL, lease_expires_at = NULL, deadline_at = NULL
 FROM verdict v
 WHERE r.partition_id = v.partition_id AND r.job_id = v.job_id AND r.scheduled_at = v.scheduled_at
-RETURNING r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, v.name, r.status
+RETURNING r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, v.name, r.status, v.pool
 """
 
 # Index: runs_limited. Gives the oldest waiting runs of these jobs triggers, as many as there is room for.
@@ -73,5 +73,5 @@ WITH old AS (
 UPDATE runs r SET fired_at = %(now)s
 FROM old o JOIN jobs j ON j.partition_id = o.partition_id AND j.job_id = o.job_id
 WHERE r.partition_id = o.partition_id AND r.job_id = o.job_id AND r.scheduled_at = o.scheduled_at
-RETURNING r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name
+RETURNING r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind, j.name, j.pool
 """

@@ -63,6 +63,7 @@ jobs = Table(
     Column("jitter_us", BigInteger, nullable=False, server_default=text("0")),
     Column("task_kind", Text, nullable=False),
     Column("tier", Text, nullable=False),
+    Column("pool", Text, nullable=False, server_default=text("'default'")),
     Column("timeout_us", BigInteger, nullable=False),
     Column("overlap", Text, nullable=False),
     Column("max_running", Integer, nullable=False),

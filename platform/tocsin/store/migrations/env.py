@@ -2,6 +2,7 @@
 
 from alembic import context
 
+from tocsin.store import schema_moves  # noqa: F401  its tables are part of the metadata
 from tocsin.store.schema import metadata
 
 connection = context.config.attributes["connection"]
