@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tocsin.errors import NotFoundError
+from tocsin.errors import InvalidError, NotFoundError, Problem
 from tocsin.settings import Settings
 from tocsin_api.answers import ApiError
 from tocsin_api.dispatch import THREADS, endpoint, problem_of, respond
@@ -66,14 +66,34 @@ def run(settings: Settings, host: str, port: int) -> int:
         server_header=False,
     )
     server = Server(config)
+    listener = _listen(host, port)
     # uvicorn raises the signal that ended it once more, for the handler that was there before: this one.
     before = {sig: signal.signal(sig, _ignore) for sig in (signal.SIGINT, signal.SIGTERM)}
     try:
-        server.run()
+        server.run([listener])
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
     return 0 if server.started else 1
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Raises InvalidError when the address cannot be had."""
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except OSError as error:
+        raise InvalidError(
+            [
+                Problem(
+                    pointer="--port",
+                    code="address",
+                    detail=f"{host}:{port} cannot be listened on: {error.strerror or error}",
+                    fix="give another --port, 0 for any free one, or another --host",
+                )
+            ]
+        ) from error
 
 
 def _ignore(sig: int, frame: FrameType | None) -> None:

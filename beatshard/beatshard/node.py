@@ -60,12 +60,16 @@ def coordinator_for(settings: Settings) -> Coordinator:
     return PgCoordinator(lambda: connect(url), lease=settings.node_lease, zone=settings.zone)
 
 
+_TELL_EVERY = 30  # ticks without a coordinator between two lines about it
+
+
 class Node:
     """Everything one process does."""
 
     def __init__(
         self, settings: Settings, coordinator: Coordinator | None = None, publisher: Publisher | None = None
     ) -> None:
+        self._setting = "TOCSIN_COORDINATOR" if settings.zookeeper else "TOCSIN_DATABASE_URL"
         self.coordinator = coordinator or coordinator_for(settings)
         self.publisher = publisher or publisher_for(settings)
         self.loops = [
@@ -77,6 +81,7 @@ class Node:
         self._parts: list[ShardLoop | Listener | Maintenance] = [*self.loops, *listeners, maintenance]
         self._stopping = threading.Event()
         self._ready = False
+        self._failures = 0  # ticks in a row that found no coordinator
 
     def run_forever(self) -> None:
         """Start, tick until `stop`, leave in order."""
@@ -85,7 +90,8 @@ class Node:
             part.thread.start()
         while not self._stopping.is_set():
             self.tick()
-            self.coordinator.changes.wait(self.coordinator.tick_interval if self._ready else 0.05)
+            hurry = not self._ready and self._failures == 0
+            self.coordinator.changes.wait(0.05 if hurry else self.coordinator.tick_interval)
             self.coordinator.changes.clear()
         self._leave()
 
@@ -99,8 +105,12 @@ class Node:
         before = self.coordinator.held()
         try:
             self.coordinator.tick()
+            self._failures = 0
         except CoordinationError as error:
-            log.warning("coordinator_unreachable error=%s", error)
+            if self._failures % _TELL_EVERY == 0:
+                words = " ".join(str(error).split())
+                log.warning("coordinator_unreachable setting=%s error=%s", self._setting, words)
+            self._failures += 1
         if self.coordinator.held() != before or self.coordinator.surplus():
             self._wake_all()
         if not self._ready and self._settled():

@@ -5,6 +5,7 @@ Durations are in seconds unless the name says otherwise. `docs/settings.md` is g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -120,10 +121,16 @@ class Settings(BaseSettings):
     output_limit: int = Field(262_144, ge=0, le=16_777_216, description="Bytes of a run's output kept.")
     body_limit: int = Field(1_048_576, ge=1024, description="Bytes of a request body that the API accepts.")
 
-    @field_validator("coordinator", "zookeeper_auth", "zone")
+    @field_validator("database_url", "broker_url", "coordinator", "zookeeper_auth", "zone")
     @classmethod
     def _well_formed(cls, value: str, info: ValidationInfo) -> str:
-        checks = {"coordinator": parse_coordinator, "zookeeper_auth": parse_auth, "zone": check_zone}
+        checks: dict[str, Callable[[str], object]] = {
+            "database_url": parse_shards,
+            "broker_url": parse_brokers,
+            "coordinator": parse_coordinator,
+            "zookeeper_auth": parse_auth,
+            "zone": check_zone,
+        }
         checks[str(info.field_name)](value)
         return value
 
@@ -136,13 +143,8 @@ class Settings(BaseSettings):
 
     @cached_property
     def broker_urls(self) -> list[str]:
-        """The brokers to try in turn, all of one sort. Raises ValueError."""
-        urls = [url.strip() for url in self.broker_url.split(";") if url.strip()]
-        if not urls or not all("://" in url for url in urls):
-            raise ValueError("TOCSIN_BROKER_URL must be a URL such as amqp://host, or several separated by ;")
-        if len({is_amqp(url) for url in urls}) > 1:
-            raise ValueError("TOCSIN_BROKER_URL must name brokers of one sort, RabbitMQ or another")
-        return urls
+        """The brokers to try in turn, all of one sort."""
+        return parse_brokers(self.broker_url)
 
     @cached_property
     def pool_names(self) -> list[str]:
@@ -158,6 +160,16 @@ class Settings(BaseSettings):
     def zookeeper(self) -> ZooKeeperAddress | None:
         """The ensemble that coordinates the nodes; None: Postgres does."""
         return parse_coordinator(self.coordinator)
+
+
+def parse_brokers(text: str) -> list[str]:
+    """The brokers of TOCSIN_BROKER_URL. Raises ValueError."""
+    urls = [url.strip() for url in text.split(";") if url.strip()]
+    if not urls or not all("://" in url for url in urls):
+        raise ValueError("write a URL such as amqp://host, or several separated by ;")
+    if len({is_amqp(url) for url in urls}) > 1:
+        raise ValueError("name brokers of one sort, RabbitMQ or another")
+    return urls
 
 
 def load(**overrides: object) -> Settings:

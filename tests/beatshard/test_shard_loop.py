@@ -224,3 +224,29 @@ def test_a_node_that_stops_inside_a_transaction_does_not_hold_its_partitions(sta
         stage.bench.take(partition_of(job), node="other")
         conn.close()
     assert stage.watermark(job)[0] > loop._ownership.owned[partition_of(job)]
+
+
+@pytest.mark.parametrize("overlap", ["allow", "skip", "queue"])
+def test_a_job_that_runs_every_second_catches_up(stage: Stage, overlap: str) -> None:
+    """Whatever its overlap policy: not one nominal time a look, which would never reach the present."""
+    base = stage.bench.now().replace(microsecond=0) - timedelta(seconds=60)
+    job = stage.bench.job(
+        base,
+        schedule={"everySec": 1, "anchor": base.isoformat()},
+        concurrency={"overlap": overlap, "max": 1000},
+        catchUp="all",
+    )
+    stage.give(job)
+    loop = stage.loop(poll_interval=10)
+
+    def caught_up() -> bool:
+        ((due,),) = stage.bench.triggers(job, "scheduled_at")
+        return bool(due > stage.bench.now() - timedelta(seconds=1))
+
+    for _ in range(100):
+        loop._agenda.spend(-1000)  # the rate of recovery is not what is asked here
+        loop.run_once(monotonic())
+        if caught_up():
+            break
+    assert caught_up()
+    assert len(stage.bench.runs(job)) >= 60

@@ -131,3 +131,13 @@ def test_a_celery_task_by_its_name_alone() -> None:
     assert doc.task.kind == "celery"
     assert doc.document()["task"]["celery"]["name"] == "billing.close_day"
     assert list(doc.document()["task"]) == ["celery"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("DATABASE_URL", "mysql://x"), ("BROKER_URL", "nowhere"), ("COORDINATOR", "etcd://x")]
+)
+def test_a_bad_address_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"TOCSIN_{name}", value)
+    with pytest.raises(InvalidError) as refused:
+        load()
+    assert [problem.pointer for problem in refused.value.problems] == [f"TOCSIN_{name}"]

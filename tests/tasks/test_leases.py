@@ -80,6 +80,16 @@ def test_the_first_start_stays_over_a_retry(call: Call, table: Table) -> None:
     assert table.read(claimed.lease.key, "attempt, started_at < attempt_started_at") == (2, True)
 
 
+def test_an_attempt_in_progress_does_not_show_the_failure_before_it(call: Call, table: Table) -> None:
+    claimed = claim_one(call, table)
+    end(call, ends(claimed, Ending.RETRY, reason=Reason.HTTP_STATUS, error="no", http_status=500))
+    assert table.read(claimed.lease.key, "reason, error, http_status") == ("http_status", "no", 500)
+    table.send_due([claimed.lease.key])
+    take(call, ask(claimed.lease.key, 2))
+    assert table.read(claimed.lease.key, "reason, error, http_status") == (None, None, None)
+    assert table.attempts(claimed.lease.key) == [(1, "http_status")]
+
+
 @pytest.mark.parametrize("status", ["scheduled", "waiting", "running", "succeeded", "cancelled"])
 def test_only_a_queued_run_can_be_claimed(call: Call, table: Table, status: str) -> None:
     key = table.run(table.job(), status=status)

@@ -100,7 +100,7 @@ def fire(conn: Connection, plans: PlanCache, owned: Owned, *, limit: int, horizo
         if unplanned:
             _fire_schedules(conn, plans, unplanned, args, done, horizon)
         _send_runs(conn, args, done)
-        _fire_limited(conn, plans, args, done)
+        _fire_limited(conn, plans, args, done, horizon)
     return done
 
 
@@ -157,8 +157,13 @@ def _send_runs(conn: Connection, args: dict[str, Any], done: Fired) -> None:
             done.due += row[3]
 
 
-def _fire_limited(conn: Connection, plans: PlanCache, args: dict[str, Any], done: Fired) -> None:
+def _fire_limited(
+    conn: Connection, plans: PlanCache, args: dict[str, Any], done: Fired, horizon: float
+) -> None:
     result: LimitedResult = fire_limited(conn, plans, args)
+    until = args["now"] + timedelta(seconds=horizon)
+    soon = {(partition, at) for partition, at in result.advanced if at <= until}
+    done.next_due.extend(Due(partition=partition, fire_at=at, count=1) for partition, at in soon)
     done.runs.extend(result.runs)
     done.due += result.due
     done.stale += result.stale

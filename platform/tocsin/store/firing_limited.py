@@ -66,6 +66,7 @@ class LimitedResult:
     skipped: int = 0
     waiting: int = 0
     gaps: int = 0
+    advanced: list[tuple[int, datetime]] = field(default_factory=list)  # partition, next nominal time
 
 
 def fire_limited(conn: Connection, plans: PlanCache, args: dict[str, Any]) -> LimitedResult:
@@ -100,6 +101,7 @@ def fire_limited(conn: Connection, plans: PlanCache, args: dict[str, Any]) -> Li
         elif plan is not None:
             _follow(trigger, plan, candidates[key], removed, advanced, gaps)
     _move(conn, removed, advanced)
+    result.advanced = [(trigger.partition, following) for trigger, following in advanced]
     result.gaps = _record(conn, gaps)
     _admit(conn, jobs, {k: c for k, c in candidates.items() if c}, args["now"], result)
     return result

@@ -23,7 +23,7 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), mine AS MATERIALIZ
 )
 UPDATE runs r SET status = 'running', lease_owner = %(owner)s, lease_token = m.token,
        lease_expires_at = c.now + %(lease)s, started_at = coalesce(r.started_at, c.now),
-       attempt_started_at = c.now, deadline_at = c.now + m.timeout_us * interval '1 microsecond'
+       attempt_started_at = c.now, reason = NULL, error = NULL, http_status = NULL, deadline_at = c.now + m.timeout_us * interval '1 microsecond'
 FROM mine m, clock c
 WHERE r.partition_id = m.partition_id AND r.job_id = m.job_id AND r.scheduled_at = m.scheduled_at
   AND r.scheduled_at BETWEEN %(low)s AND %(high)s
