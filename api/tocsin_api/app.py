@@ -66,23 +66,24 @@ def run(settings: Settings, host: str, port: int) -> int:
         server_header=False,
     )
     server = Server(config)
-    listener = _listen(host, port)
+    _check_free(host, port)
     # uvicorn raises the signal that ended it once more, for the handler that was there before: this one.
     before = {sig: signal.signal(sig, _ignore) for sig in (signal.SIGINT, signal.SIGTERM)}
     try:
-        server.run([listener])
+        server.run()
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
     return 0 if server.started else 1
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Raises InvalidError when the address cannot be had."""
+def _check_free(host: str, port: int) -> None:
+    """Raises InvalidError when the address cannot be had; uvicorn would end the process with an exit code of its own.
+
+    uvicorn then binds by itself: on a socket made here asyncio would leave Nagle's algorithm on.
+    """
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-        )
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError as error:
         raise InvalidError(
             [
