@@ -1,6 +1,7 @@
-"""Named crash points: places where a test kills this process with SIGKILL, and nothing else happens.
+"""Named crash points: places where a test kills or stops this process, and nothing else happens.
 
-`TOCSIN_CRASH_AT=after-commit-before-publish:3` dies at the third pass of that point.
+`TOCSIN_CRASH_AT=after-commit-before-publish:3` dies at the third pass of that point;
+`TOCSIN_CRASH_AT=before-firing:3:STOP` is stopped there, as by SIGSTOP, and goes on with SIGCONT.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import signal
 import threading
 
 POINTS = (
+    "before-firing",
     "after-commit-before-publish",
     "after-publish-before-confirm",
     "after-confirm-before-watermark",
@@ -22,7 +24,7 @@ POINTS = (
 )
 
 _lock = threading.Lock()
-_name, _, _nth = os.environ.get("TOCSIN_CRASH_AT", "").partition(":")
+_name, _nth, _how = [*os.environ.get("TOCSIN_CRASH_AT", "").split(":"), "", ""][:3]
 _left = int(_nth or 1)
 
 
@@ -34,4 +36,4 @@ def point(name: str) -> None:
     with _lock:
         _left -= 1
         if _left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGSTOP if _how == "STOP" else signal.SIGKILL)

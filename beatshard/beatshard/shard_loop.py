@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 
+from beatshard import crash
 from beatshard.agenda import Agenda
 from beatshard.coordinator import Coordinator
 from beatshard.handover import HandOver
@@ -78,8 +79,7 @@ class ShardLoop:
         self.thread = threading.Thread(target=self._run, name=f"shard-{shard.name}", daemon=True)
 
     @property
-    def owned(self) -> int:
-        """Partitions that this loop fires."""
+    def owned(self) -> int:  # partitions that this loop fires
         return len(self._ownership.owned)
 
     @property
@@ -170,10 +170,9 @@ class ShardLoop:
         return did
 
     def _due(self, what: str, now: float, interval: float) -> bool:
-        if now < self._next[what]:
-            return False
-        self._next[what] = now + interval
-        return True
+        due = now >= self._next[what]
+        self._next[what] = now + interval if due else self._next[what]
+        return due
 
     def _look_ahead(self, conn: psycopg.Connection[Any]) -> None:
         owned = list(self._ownership.owned)
@@ -185,13 +184,14 @@ class ShardLoop:
         look = firing.look_ahead(conn, self._plans, owned, self._settings.look_ahead, _PER_PARTITION)
         if look.now is not None:
             self._offset = look.now.timestamp() - (before + monotonic()) / 2
-        seen = ((due.fire_at.timestamp() - self._offset, due.partition, due.count) for due in look.due)
-        self._agenda.replace(seen, monotonic())
+        off = self._offset
+        self._agenda.replace(
+            ((d.fire_at.timestamp() - off, d.partition, d.count) for d in look.due), monotonic()
+        )
 
     def _fire(self, conn: psycopg.Connection[Any]) -> int:
         """Fire what is due, a batch a transaction, until nothing is, the publisher is full or the round is over."""
-        fired = 0
-        end = monotonic() + _ROUND
+        fired, end = 0, monotonic() + _ROUND
         while not self._out.full and not self._stopping.is_set() and monotonic() <= end:
             pick = self._agenda.pick(monotonic(), self._settings.fire_batch, _PER_PARTITION)
             if pick is None:
@@ -200,6 +200,7 @@ class ShardLoop:
             owned = {p: epochs[p] for p in pick.due if p in epochs}
             if not owned:
                 continue
+            crash.point("before-firing")
             done = firing.fire(conn, self._plans, owned, limit=pick.limit, horizon=self._settings.look_ahead)
             if pick.late:
                 self._agenda.spend(done.due)

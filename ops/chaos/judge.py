@@ -152,11 +152,10 @@ class _Judge:
     def _excused(self, run: Run) -> bool:
         limited = self.job.kind in ("skip", "queue")
         if run.status == "skipped" and limited:
-            # Something held the place: another run of this job arrived before and was not through.
-            held = self.job.seconds + LATE + SHADOW
+            # Something held the place: an earlier run that had not ended, which may take several attempts.
             return any(
-                a.nominal != run.nominal and 0 <= run.nominal / 1e6 - a.at + LATE <= held
-                for a in self.arrivals
+                earlier < run.nominal and run.nominal / 1e6 <= seen[-1].at + self.job.seconds + SHADOW
+                for earlier, seen in self.by_run.items()
             )
         return run.status == "cancelled" and self._deleted()
 

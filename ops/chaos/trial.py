@@ -157,12 +157,13 @@ def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int,
             ):
                 attempts[job.hex, micros(at), attempt] = reason
     return History(
-        jobs=[job for job in workload.jobs if job.changes], arrivals=_arrivals(cluster.witness.log_path, began), runs=runs,
+        jobs=[job for job in workload.jobs if job.changes], arrivals=arrivals(cluster.witness.log_path, began), runs=runs,
         gaps=gaps, faults=done, attempts=attempts, overdue=overdue, usurped=usurped, ended=time.time(),
     )  # fmt: skip
 
 
-def _arrivals(log: Path, since: float) -> list[Arrival]:
+def arrivals(log: Path, since: float) -> list[Arrival]:
+    """What the witness logged after an instant."""
     found = []
     for line in log.read_bytes().split(b"\n")[:-1]:
         said = json.loads(line)

@@ -52,6 +52,11 @@ class Settings(BaseSettings):
         le=600,
         description="A worker gives a message back to the broker when it could not claim its run for this long.",
     )
+    celery_app: str = Field(
+        "",
+        description="The team's Celery app, as `celery -A` takes it: its routes and serializer are used for tasks of "
+        "the kind `celery`. Without it a plain app sends to the job's queue.",
+    )
     api_url: str = Field("http://127.0.0.1:7420", description="Where the CLI finds the API.")
     namespace: str = Field("default", description="Namespace of jobs created without a token.")
 

@@ -22,6 +22,7 @@ from celery import Celery
 
 from tocsin import topology
 from tocsin.model.status import Tier
+from tocsin.model.task import KINDS
 from tocsin.queues import TASK_PREFIX, consumed, is_amqp, parse_queue
 from tocsin.settings import Settings, load
 from tocsin_tasks.acks import Acks
@@ -79,7 +80,8 @@ def make_app(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> TocsinA
     app.worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     app.conf.update(_configuration(settings, names))
     app.steps["worker"].add(ExecutorStep)
-    app.task(name=f"{TASK_PREFIX}http", Strategy="tocsin_tasks.strategy:strategy", acks_late=True)(_run)
+    for kind in KINDS:
+        app.task(name=f"{TASK_PREFIX}{kind}", Strategy="tocsin_tasks.strategy:strategy", acks_late=True)(_run)
     return app
 
 

@@ -13,6 +13,7 @@ from tocsin.model.status import Reason
 from tocsin.settings import Settings
 from tocsin.store.leases import Result
 from tocsin_tasks.attempts import Attempt, Stop
+from tocsin_tasks.celery_runner import CeleryRunner
 from tocsin_tasks.http_runner import HttpRunner
 from tocsin_tasks.outcome import Outcome, cancelled, conclude, failed
 
@@ -23,11 +24,13 @@ class Execution:
     """The runners of a process. Each kind of task has one."""
 
     def __init__(self, settings: Settings) -> None:
+        self._celery = CeleryRunner(settings)
         self._http = HttpRunner(slots=settings.worker_slots, output_limit=settings.output_limit)
 
     async def close(self) -> None:
         """Close what the runners hold."""
         await self._http.close()
+        await self._celery.close()
 
     async def execute(self, attempt: Attempt) -> None:
         """Run the attempt and leave its result in it; none when its lease is lost."""
@@ -53,6 +56,8 @@ class Execution:
         kind = next(iter(attempt.claimed.task), None)
         if kind == "http":
             return await self._http.run(attempt.claimed, attempt.deadline)
+        if kind == "celery":
+            return await self._celery.run(attempt.claimed, attempt.deadline)
         return failed(Reason.BAD_TASK, f"this worker cannot execute tasks of the kind {kind!r:.40}")
 
 

@@ -66,9 +66,9 @@ class Finisher:
             await self._added.wait()
             self._added.clear()
             while self._ended:
-                batch = self._take()
                 if await self._follow.learn_if_waiting(a.key.partition for a in self._ended):
                     self._pass_on()
+                batch = self._take()
                 if batch:
                     await self._finish(batch)
                 elif self._ended:  # all that is left is being moved

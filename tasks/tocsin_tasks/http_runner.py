@@ -60,6 +60,7 @@ class HttpRunner:
         """Make the call; `deadline` is on the monotonic clock. Only a cancellation is raised."""
         try:
             task = Task.model_validate(claimed.task).http
+            assert task is not None
             request = self._request(task, claimed)
         except (ValueError, httpx.InvalidURL) as error:
             kind = type(error).__name__

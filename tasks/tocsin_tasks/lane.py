@@ -85,10 +85,12 @@ class Lane:
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
+                await self._follow_moves()
+                if not self._waiting:
+                    break
                 reserved = await self._attempts.reserve(min(len(self._waiting), self._batch))
                 batch = self._take(reserved)
                 self._attempts.release(reserved - len(batch))
-                await self._follow_moves()
                 if not batch:
                     await self._wait_a_little()
                     continue

@@ -55,7 +55,13 @@ def test_a_job_without_a_schedule_is_manual() -> None:
         ({"timeout": "30s", "timeoutSec": 30}, "duration_twice"),
         ({"task": {}}, "task_kind"),
         ({"task": {"http": {"url": "x"}, "docker": {}}}, "task_kind"),
-        ({"task": "billing.close"}, "task_kind"),
+        ({"task": {"celery": {"name": "a"}, "http": {"url": "https://x.org"}}}, "task_kind"),
+        ({"task": {"celery": None}}, "task_kind"),
+        ({"task": "no name"}, "task_kind"),
+        ({"task": {"celery": {"name": "no name"}}}, "celery_task_name"),
+        ({"task": {"celery": {"name": "a", "headers": {"id": "1"}}}}, "celery_header_reserved"),
+        ({"task": {"celery": {"name": "a", "args": ["x" * 300_000]}}}, "celery_arguments_size"),
+        ({"task": {"celery": {"name": "a", "countdown": 1}}}, "extra_forbidden"),
         ({"task": {"http": {"url": "ftp://example.org"}}}, "http_url"),
         ({"task": {"http": {"url": "https://me:secret@example.org"}}}, "http_url_credentials"),
         ({"task": {"http": {"url": "https://x.org", "headers": {"a b": "c"}}}}, "http_header"),
@@ -118,3 +124,10 @@ def test_the_settings_page_is_current() -> None:
     """Red when a setting changed: run `python -m tocsin.settings_page > docs/settings.md`."""
     page = Path(__file__).parents[2] / "docs/settings.md"
     assert page.read_text(encoding="utf-8") == render()
+
+
+def test_a_celery_task_by_its_name_alone() -> None:
+    doc = JobDocument.model_validate({"name": "job", "task": "billing.close_day"})
+    assert doc.task.kind == "celery"
+    assert doc.document()["task"]["celery"]["name"] == "billing.close_day"
+    assert list(doc.document()["task"]) == ["celery"]

@@ -32,7 +32,7 @@ HOT = {
     f"{module.__name__.rpartition('.')[2]}.{name}": text
     for module in (firing_sql, leases_sql, reaping_sql, partitions)
     for name, text in vars(module).items()
-    if name.isupper() and isinstance(text, str)
+    if name.isupper() and isinstance(text, str) and re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", text)
 }
 HOT["places.AWAY"] = places.AWAY
 HOT["places.OPEN"] = places.OPEN

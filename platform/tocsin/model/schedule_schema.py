@@ -38,7 +38,15 @@ SCHEDULE_SCHEMA: dict[str, Any] = {
     "description": "Exactly one of cron, every and at; or the cron expression alone as a string.",
     "anyOf": [
         {"type": "string", "examples": ["0 2 * * *", "@daily", "every 15m"]},
-        _kind("cron", {"type": "string", "examples": ["30 2 * * 1-5"]}) | {"required": ["cron"]},
+        _kind(
+            "cron",
+            {"type": "string", "examples": ["30 2 * * 1-5"]},
+            dayMatch={
+                "enum": ["cron", "all"],
+                "description": "Day of month and day of week: as crontab has it, or both must match.",
+            },
+        )
+        | {"required": ["cron"]},
         _kind(
             "every",
             {"type": "string", "examples": ["15m", "1h30m"]},

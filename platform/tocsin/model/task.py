@@ -6,9 +6,17 @@ import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+from tocsin.model.celery_task import TASK_NAME, CeleryTask
 from tocsin.model.duration import Document
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")  # RFC 9110, 5.6.2
@@ -99,23 +107,41 @@ class HttpTask(Document):
         return self
 
 
+KINDS = ("http", "celery")
+
+
 class Task(Document):
     """Exactly one key, the kind of the task."""
 
-    http: HttpTask
+    http: HttpTask | None = None
+    celery: CeleryTask | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _one_kind(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or len(value) != 1 or "http" not in value:
+        if isinstance(value, str) and TASK_NAME.fullmatch(value):
+            return {"celery": {"name": value}}
+        if (
+            not isinstance(value, dict)
+            or len(value) != 1
+            or not value.keys() <= set(KINDS)
+            or None in value.values()
+        ):
             given = ", ".join(map(str, value))[:80] if isinstance(value, dict) else type(value).__name__
             raise PydanticCustomError(
                 "task_kind",
-                "a task has exactly one kind, and this version runs http (given: {given})",
-                {"given": given or "nothing", "fix": "write task: {http: {url: …}}"},
+                "a task has exactly one kind, http or celery (given: {given})",
+                {
+                    "given": given or "nothing",
+                    "fix": "write task: {http: {url: …}} or task: {celery: {name: …}}",
+                },
             )
         return value
 
+    @model_serializer(mode="wrap")
+    def _only_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {kind: value for kind, value in handler(self).items() if value is not None}
+
     @property
     def kind(self) -> str:
-        return "http"
+        return "http" if self.http is not None else "celery"

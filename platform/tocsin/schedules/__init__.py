@@ -14,12 +14,13 @@ from tocsin.schedules.canonical import canonical, spec_key
 from tocsin.schedules.describe import describe
 from tocsin.schedules.evaluate import count_between, latest_at_or_before, next_after, preview
 from tocsin.schedules.jitter import jitter_for
-from tocsin.schedules.model import AtSchedule, CronSchedule, EverySchedule, Fold, Gap, Schedule
+from tocsin.schedules.model import AtSchedule, CronSchedule, DayMatch, EverySchedule, Fold, Gap, Schedule
 from tocsin.schedules.parse import parse
 
 __all__ = [
     "AtSchedule",
     "CronSchedule",
+    "DayMatch",
     "EverySchedule",
     "Fold",
     "Gap",

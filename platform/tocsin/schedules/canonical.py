@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from tocsin.schedules.model import AtSchedule, CronSchedule, EverySchedule, Schedule
+from tocsin.schedules.model import AtSchedule, CronSchedule, DayMatch, EverySchedule, Schedule
 from tocsin.schedules.values import instant_text, seconds_number
 
 
@@ -24,6 +24,10 @@ def canonical(schedule: Schedule) -> dict[str, object]:
                 "gap": schedule.gap.value,
                 "fold": schedule.fold.value,
             }
+            if (
+                schedule.day_match is not DayMatch.CRON
+            ):  # left out otherwise: specs stored before keep their number
+                form["dayMatch"] = schedule.day_match.value
         case EverySchedule():
             form = {
                 "everySec": seconds_number(schedule.interval),

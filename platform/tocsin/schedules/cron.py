@@ -39,6 +39,7 @@ class CronTable:
     """An expression ready to evaluate. `text` is its normal form; `resolution` is 60 or 1 second.
 
     `wildcard`: the minute or the hour field starts with `*`, so the job follows elapsed local time.
+    `either_day`: a day matches when one of the two day fields does; else both must.
     `day_masks[length - 28][weekday of the 1st]`: bit d says that day d matches; weekday 0 is Sunday.
     `next_month[m]`: the first matching month >= m within the year, or 0.
     """
@@ -48,6 +49,7 @@ class CronTable:
     resolution: int
     wildcard: bool
     every_day: bool
+    either_day: bool
     seconds: tuple[int, ...]
     minutes: tuple[int, ...]
     next_month: tuple[int, ...]
@@ -55,8 +57,9 @@ class CronTable:
 
 
 @lru_cache(maxsize=4096)
-def parse_cron(text: str) -> CronTable:
-    """Parse an expression or alias. Pure. Raises ScheduleError naming the field and the fix."""
+def parse_cron(text: str, both_days: bool = False) -> CronTable:
+    """Parse an expression or alias; `both_days` says that the two day fields are AND-ed whatever they are. Pure.
+    Raises ScheduleError naming the field and the fix."""
     words = _words(text)
     normal_seconds = "" if len(words) == 5 else words[0]
     if normal_seconds:
@@ -64,7 +67,8 @@ def parse_cron(text: str) -> CronTable:
     second = parse_field(SECOND, normal_seconds or "0")
     fields = tuple(parse_field(kind, word) for kind, word in zip(FIVE_FIELDS, words[-5:], strict=True))
     minute, hour, day, month, weekday = fields
-    masks = tuple(tuple(_day_mask(day, weekday, n, first) for first in range(7)) for n in _LENGTHS)
+    either = not (both_days or day.star or weekday.star)
+    masks = tuple(tuple(_day_mask(day, weekday, n, first, either) for first in range(7)) for n in _LENGTHS)
     _refuse_never(month, masks)
     texts = [field.text for field in fields]
     return CronTable(
@@ -73,6 +77,7 @@ def parse_cron(text: str) -> CronTable:
         resolution=1 if normal_seconds else 60,
         wildcard=minute.star or hour.star,
         every_day=all(masks[n - 28][0] == (2 << n) - 2 for n in _LENGTHS) and month.mask == (1 << 13) - 2,
+        either_day=either,
         seconds=second.values(),
         minutes=_minutes_of_day(minute.mask, hour.mask),
         next_month=tuple(next((m for m in month.values() if m >= low), 0) for low in range(14)),
@@ -147,9 +152,8 @@ def _minutes_of_day(minutes: int, hours: int) -> tuple[int, ...]:
     return tuple(h * 60 + m for h in range(24) if hours >> h & 1 for m in range(60) if minutes >> m & 1)
 
 
-def _day_mask(day: Field, weekday: Field, length: int, first: int) -> int:
+def _day_mask(day: Field, weekday: Field, length: int, first: int, either: bool) -> int:
     """Bits 1..length of the matching days in a month whose 1st falls on weekday `first`."""
-    either = not day.star and not weekday.star
     mask = 0
     for number in range(1, length + 1):
         name = (first + number - 1) % 7

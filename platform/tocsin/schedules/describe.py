@@ -106,7 +106,7 @@ def _even_step(values: tuple[int, ...], size: int) -> int:
 def _days(table: CronTable) -> str:
     day, month, weekday = table.fields[3:]
     parts = [words for words in (_day_words(day), _weekday_words(weekday)) if words]
-    joined = (" or " if not day.star and not weekday.star else " and ").join(parts)
+    joined = (" or " if table.either_day else " and ").join(parts)
     if len(month.values()) < 12:
         joined += f"{' ' if joined else ''}in {_runs(month.values(), _MONTHS.__getitem__)}"
     return joined

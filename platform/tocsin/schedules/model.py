@@ -26,6 +26,13 @@ class Gap(StrEnum):
     SKIP = "skip"
 
 
+class DayMatch(StrEnum):
+    """How the two day fields of a cron expression go together."""
+
+    CRON = "cron"  # one of them suffices when neither starts with `*`, as in crontab(5)
+    ALL = "all"  # both must match, as in Celery's crontab
+
+
 class Fold(StrEnum):
     """What a fixed local time does that the clock shows twice."""
 
@@ -66,10 +73,11 @@ class CronSchedule(CommonSchedule):
 
     kind: ClassVar[Literal["cron"]] = "cron"
     expression: str
+    day_match: DayMatch = DayMatch.CRON
     plan: CronPlan = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        table = parse_cron(self.expression)
+        table = parse_cron(self.expression, self.day_match is DayMatch.ALL)
         fixed = not table.wildcard
         plan = CronPlan(
             table=table,

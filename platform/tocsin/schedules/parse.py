@@ -17,7 +17,7 @@ from tocsin.clock import EPOCH
 from tocsin.errors import ScheduleError
 from tocsin.schedules.cron import MAX_TEXT
 from tocsin.schedules.local import resolve_wall
-from tocsin.schedules.model import AtSchedule, CronSchedule, EverySchedule, Fold, Gap, Schedule
+from tocsin.schedules.model import AtSchedule, CronSchedule, DayMatch, EverySchedule, Fold, Gap, Schedule
 from tocsin.schedules.values import choice, duration, instant, wall_or_instant, wrong_type
 from tocsin.schedules.zones import zone_named
 
@@ -26,7 +26,7 @@ MAX_EVERY = timedelta(days=366)
 MAX_JITTER = timedelta(hours=1)
 KEYS = (
     "cron", "every", "everySec", "at", "anchor", "timeZone", "gap", "fold", "start", "end", "jitter",
-    "jitterSec",
+    "jitterSec", "dayMatch",
 )  # fmt: skip
 _EVERY = re.compile(r"@?every[ \t]+([^ \t]+)")
 _AT = re.compile(r"at[ \t]+(.+)")
@@ -95,11 +95,13 @@ def _from_mapping(mapping: dict[str, object]) -> Schedule:
         )
     if "anchor" in mapping and kinds[0] != every:
         raise _meaningless("anchor", kinds[0])
+    if "dayMatch" in mapping and kinds[0] != "cron":
+        raise _meaningless("dayMatch", kinds[0])
     common = _common(mapping)
     value = mapping[kinds[0]]
     match kinds[0]:
         case "cron":
-            return _cron(value, common)
+            return _cron(value, mapping.get("dayMatch", "cron"), common)
         case "at":
             return _at(value, common, zoned="timeZone" in mapping)
         case _:
@@ -141,10 +143,11 @@ def _common(mapping: dict[str, object]) -> _Common:
     )
 
 
-def _cron(value: object, common: _Common) -> Schedule:
+def _cron(value: object, day_match: object, common: _Common) -> Schedule:
     if not isinstance(value, str):
         raise wrong_type("cron", value, 'a quoted expression such as `"30 2 * * *"`')
-    return CronSchedule(expression=value, **common)
+    match = DayMatch(choice("dayMatch", day_match, tuple(DayMatch)))
+    return CronSchedule(expression=value, day_match=match, **common)
 
 
 def _every(key: str, value: object, anchor: object, common: _Common) -> Schedule:
