@@ -13,6 +13,7 @@ The exit code is 0 when every run was executed and none twice. The weakness: all
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -39,6 +40,8 @@ from tocsin.store.shards import connect  # noqa: E402
 def main() -> int:
     """Run the scene once; 0 when nothing was missed or doubled."""
     options = arguments()
+    # What was started ends with this, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-broker-kill-")))
         server = EmbeddedPostgres().start()
@@ -80,7 +83,7 @@ def start(stack: ExitStack, what: str, number: int, env: dict[str, str]) -> Proc
 def burst(conn: psycopg.Connection[Any], url: str, target: str, options: argparse.Namespace) -> datetime:
     """Make the jobs, with their time far enough away to be done before it; the time."""
     began = time.monotonic()
-    due = now(conn).replace(microsecond=0) + timedelta(seconds=10 + options.runs / 200)
+    due = now(conn).replace(microsecond=0) + timedelta(seconds=10 + options.runs / 100)
     make_burst(url, target, options.runs, due)
     left = (due - now(conn)).total_seconds()
     say(f"{options.runs} jobs made in {time.monotonic() - began:.1f} s, due in {left:.1f} s")

@@ -178,7 +178,11 @@ class RabbitNode:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.remove()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -267,16 +271,24 @@ class RabbitCluster:
         for node in down:
             node.wait()
 
+    def remove(self) -> None:
+        """Stop the nodes and delete their data."""
+        for node in self.nodes:
+            node.remove()
+        self._epmd.stop()
+
     def urls_of(self, vhost: str) -> str:
         """All nodes with this virtual host, as `TOCSIN_BROKER_URL` takes them."""
         return ";".join(node.url_of(vhost) for node in self.nodes)
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.remove()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for node in self.nodes:
-            node.remove()
-        self._epmd.stop()
+        self.remove()
