@@ -142,7 +142,7 @@ def frozen(cluster: Cluster) -> None:
     member = cluster.members["beat0"]
     member.alive.terminate()
     begun = time.time()
-    member.env["TOCSIN_CRASH_AT"] = "before-firing:20:STOP"
+    member.env["TOCSIN_CRASH_AT"] = "before-firing:6:STOP"
     cluster.start(member, wait=False)
     time.sleep(18)  # it stops itself within a second or so; its session of 3 s is long over
     member.alive.resume()
