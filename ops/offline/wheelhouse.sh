@@ -13,6 +13,8 @@ python=${PYTHON:-python3}
   echo "ops/offline/wheelhouse.sh: the image has Python 3.11; say which one to use: PYTHON=python3.11" >&2
   exit 1
 }
+# redis wants async-timeout on Debian's 3.11.2 and not on a newer 3.11, which may be the one that runs here.
 mkdir -p "$place"
 rm -f "$place"/tocsin-*.whl
-"$python" -m pip wheel --quiet --quiet --disable-pip-version-check --find-links "$place" --wheel-dir "$place" . 'flower>=2.0.1,<3'
+"$python" -m pip wheel --quiet --quiet --disable-pip-version-check --find-links "$place" --wheel-dir "$place" \
+  . 'flower>=2.0.1,<3' 'async-timeout>=4.0.3'
