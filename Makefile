@@ -45,8 +45,9 @@ services: ## Install RabbitMQ, ZooKeeper, Redis and PgBouncer (Debian, Ubuntu), 
 bench: $(VENV)/.test ## Measure; ARGS go to the benchmark
 	@$(BIN)/python ops/bench/schedules.py $(ARGS)
 
-chaos: services $(VENV)/.test ## Break a cluster on purpose and judge what it did; SEEDS=20, or SEED=7, FAULTS=kill-beat,pause-worker
-	@$(CHAOS) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(FAULTS),--faults $(FAULTS)) $(ARGS)
+chaos: services $(VENV)/.test ## Break a cluster on purpose and judge what it did; SEEDS=20, or SEED=7, FAULTS=a,b, SECONDS=80, OUTAGE=180
+	@$(CHAOS) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(FAULTS),--faults $(FAULTS)) \
+	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(OUTAGE),--outage $(OUTAGE)) $(ARGS)
 
 chaos-mutants: services $(VENV)/.test ## Show that the judge finds each known defect; MUTANT=name for one
 	@$(CHAOS).mutate $(if $(MUTANT),--mutant $(MUTANT))

@@ -40,7 +40,7 @@ class Job:
     """One job of the workload."""
 
     name: str
-    kind: str  # plain, flaky, skip, queue, burst, once
+    kind: str  # plain, flaky, skip, queue, burst, once, latest, none
     job_id: str = ""  # hex, from the acknowledged answer
     failures: int = 0  # answers 500 that each run gets first
     seconds: float = 0.0  # how long the target takes
@@ -82,6 +82,7 @@ class Gap:
     job_id: str
     first: int
     last: int
+    recorded: float = 0.0  # when, by the database's clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,5 +122,5 @@ def nominals(schedule: dict[str, Any], after: float, until: float) -> Iterator[i
         at = datetime.fromisoformat(schedule["at"])
         found = [at] if start < at <= end else []
     else:
-        found = fires(schedule["cron"], "UTC", start, end)
+        found = fires(schedule["cron"], schedule.get("timeZone", "UTC"), start, end)
     yield from (micros(at) for at in found)

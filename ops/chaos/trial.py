@@ -15,7 +15,9 @@ import psycopg
 from chaos import faults
 from chaos.cluster import Cluster, Shape, count_in_logs
 from chaos.history import Arrival, Fault, Gap, History, Run, micros
-from chaos.judge import Finding, judge, lateness
+from chaos.judge import Finding, judge
+from chaos.scene import Scene
+from chaos.times import SHADOW, lateness
 from chaos.workload import Workload
 from tocsin.ids import parse_run_id
 
@@ -33,6 +35,10 @@ class Options:
     hold: float = 6.0
     calm: float = 4.0
     quiet: float = QUIET
+    outage: float = 12.0  # seconds that a total outage lasts
+    settle: float = (
+        SHADOW + 8
+    )  # seconds that jobs still run after the last fault, so that the recovery is judged
 
 
 def run(cluster: Cluster, options: Options) -> tuple[History, list[Finding], dict[str, Any]]:
@@ -64,21 +70,21 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
     caller = threading.Thread(target=workload.run, args=(stop,), daemon=True)
     caller.start()
     names = options.names or _draw(dice, cluster.shape)
-    scene = faults.Scene(cluster, dice, options.hold, stop)
+    scene = Scene(cluster, dice, options.hold, options.outage, stop)
     done: list[Fault] = []
     try:
         # Faults that were asked for by name all come, however long a busy machine takes over them.
         until = float("inf") if options.names else time.monotonic() + options.seconds
         done = faults.run(scene, names, until, options.calm)
         faults.heal(cluster)
-        caller.join(options.seconds + 120)
+        caller.join(options.seconds + options.outage + 120)
         if caller.is_alive():
             raise RuntimeError("calls are still without an answer")
     finally:
         stop.set()
     if workload.failed:
         raise RuntimeError(f"calls were refused: {workload.failed[:5]}")
-    time.sleep(5)  # what is due now shall fire before the jobs are paused
+    time.sleep(options.settle)
     workload.finish()
     paused = time.time()
     overdue = _wait_quiet(cluster, options.quiet)
@@ -93,6 +99,7 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
         "repeated_calls": workload.repeats,
         "runs": len(history.runs),
         "arrivals": len(history.arrivals),
+        "gaps": len(history.gaps),
         "fenced": fenced,
         "live_s": round(paused - began, 1),
         "quiet_s": round(quiet - paused, 1),
@@ -152,8 +159,10 @@ def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int,
                 f"partition {number} by {node}, owned by {owner}, at {at}"
                 for number, node, owner, at in found
             ]
-            for job, first, last in conn.execute("SELECT job_id, first_at, last_at FROM gaps"):
-                gaps.append(Gap(job_id=job.hex, first=micros(first), last=micros(last)))
+            for job, first, last, at in conn.execute(
+                "SELECT job_id, first_at, last_at, extract(epoch FROM created_at)::float8 FROM gaps"
+            ):
+                gaps.append(Gap(job_id=job.hex, first=micros(first), last=micros(last), recorded=at))
             for job, at, attempt, reason in conn.execute(
                 "SELECT job_id, scheduled_at, attempt, reason FROM attempts"
             ):

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from chaos.history import STOPPED, Arrival, Change, Fault, Gap, History, Job, Run, instant
-from chaos.judge import VERDICTS, judge, lateness
+from chaos.judge import VERDICTS, judge
+from chaos.times import lateness
 
 START = 1_800_000_000.0  # a whole minute
 JOB = "0" * 32
@@ -122,9 +123,14 @@ def test_a_further_attempt_needs_a_failure_or_a_fault() -> None:
     history = sound()
     history.arrivals.append(arrival(10, delay=1, attempt=2))
     assert verdicts(history) == {"unjustified"}
+    history.attempts = {(JOB, nominal(10), 1): "lease_expired"}
+    assert verdicts(history) == {"unjustified"}, "no fault"
     history.faults = [Fault(kind="kill-worker", target="worker0", start=START + 10, end=START + 11)]
     assert verdicts(history) == set()
+    history.attempts = {}
+    assert verdicts(history) == {"unjustified"}, "nobody wrote down how the first one ended"
     failing = sound("flaky", failures=1)
+    failing.attempts = {(JOB, nominal(second), 1): "http_500" for second in (10, 20, 30)}
     failing.arrivals += [arrival(second, delay=1, attempt=2) for second in (10, 20, 30)]
     assert verdicts(failing) == set()
 
