@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,24 +17,35 @@ from support.receiver import Receiver
 from support.session import Leftover, Session
 from support.shards import own_identity
 from support.zookeeper import Ensemble, ZooKeeperServer
+from tocsin.egress import LOOPBACK
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
 
 _SESSION = Session()
-_LEFT: list[Leftover] = []
+_LEFT: list[Leftover | str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Mark what this process starts; with xdist the workers start things, not the controller."""
+    # The receivers of the tests are on loopback. What tests the guard itself says otherwise.
+    os.environ["TOCSIN_HTTP_ALLOW"] = LOOPBACK
     if not config.getoption("numprocesses", None) and not config.option.collectonly:
         _SESSION.begin()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """After the last finalizer: a process that is left fails the session."""
+    """After the last finalizer: a process that is left fails the session. A worker of xdist tells the controller."""
     _LEFT.extend(_SESSION.end())
     if _LEFT:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left"] = [str(leftover) for leftover in _LEFT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """What a worker of xdist has left, at the controller."""
+    _LEFT.extend(getattr(node, "workeroutput", {}).get("left", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -25,7 +25,7 @@ class Execution:
 
     def __init__(self, settings: Settings) -> None:
         self._celery = CeleryRunner(settings)
-        self._http = HttpRunner(slots=settings.worker_slots, output_limit=settings.output_limit)
+        self._http = HttpRunner(settings)
 
     async def close(self) -> None:
         """Close what the runners hold."""
@@ -55,7 +55,7 @@ class Execution:
     async def _run(self, attempt: Attempt) -> Outcome:
         kind = next(iter(attempt.claimed.task), None)
         if kind == "http":
-            return await self._http.run(attempt.claimed, attempt.deadline)
+            return await self._http.run(attempt.claimed, attempt.deadline, attempt.secret)
         if kind == "celery":
             return await self._celery.run(attempt.claimed, attempt.deadline)
         return failed(Reason.BAD_TASK, f"this worker cannot execute tasks of the kind {kind!r:.40}")

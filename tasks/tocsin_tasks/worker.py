@@ -19,12 +19,14 @@ from celery.worker import state
 from tocsin.model.job import DEFAULT_POOL
 from tocsin.model.status import Tier
 from tocsin.settings import Settings
+from tocsin_tasks import descriptors
 from tocsin_tasks.app import TocsinApp, make_app
 
 
 def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
     """Work until told to stop; the exit code of the process."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would write a line for every call
+    descriptors.reserve(settings.worker_slots)
     app = make_app(settings, tiers)
     worker = app.WorkController(
         # Two workers of one name would ask for the same exclusive queue, and the second would never start.

@@ -33,6 +33,8 @@ class Reason(StrEnum):
     OVERLAP = "overlap"  # policy `skip`: an earlier run was still going
     QUEUE_FULL = "queue_full"  # policy `queue`: as many runs wait as may
     JOB_DELETED = "job_deleted"
+    REPORTED = "reported"  # the target called back and said that it failed
+    TARGET_REFUSED = "target_refused"  # the guard lets no HTTP task call this address
     BAD_TASK = "bad_task"  # this worker cannot execute the definition
     INTERNAL = "internal"  # a fault of tocsin's own
 
@@ -74,3 +76,9 @@ class CatchUp(StrEnum):
     ALL = "all"
     LATEST = "latest"
     NONE = "none"
+
+
+# What the API adds to a job document; a job file must not carry it.
+SERVER_FIELDS = frozenset(
+    {"jobId", "version", "createdAt", "updatedAt", "nextRunAt", "pauseReason", "namespace", "lastRun"}
+)

@@ -69,6 +69,7 @@ class Claimed:
     limited: bool
     cancel_requested: bool
     lateness: float  # seconds from the nominal time to the start of the first attempt
+    time_zone: str | None = None  # the schedule's
 
 
 class Ending(StrEnum):
@@ -78,6 +79,7 @@ class Ending(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     RETRY = "retry"
+    CALLBACK = "callback"  # it goes on until its target calls back; see `callbacks`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ async def _transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def _tuned(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+async def tuned(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
     """For single statements: a transaction only where the session's settings need one."""
     if getattr(conn, "local", ""):
         async with _transaction(conn):
@@ -147,8 +149,8 @@ async def claim(
     conn: Connection, asked: Sequence[Lease], *, owner: str, lease: timedelta
 ) -> dict[RunKey, Claimed]:
     """Take these attempts where the run is queued at that attempt. A run's key may be in `asked` once."""
-    async with _tuned(conn):
-        cursor = await conn.execute(sql.CLAIM, {**_arrays(asked), "owner": owner, "lease": lease})
+    async with tuned(conn):
+        cursor = await conn.execute(sql.CLAIM, {**lease_arguments(asked), "owner": owner, "lease": lease})
     taken = {}
     for row in await cursor.fetchall():
         key = RunKey(row[0], to_micros(row[1]))
@@ -161,14 +163,17 @@ async def claim(
             limited=row[8],
             cancel_requested=row[9],
             lateness=(row[10] - row[1]).total_seconds(),
+            time_zone=row[11],
         )
     return taken
 
 
 async def heartbeat(conn: Connection, held: Sequence[Lease], *, lease: timedelta) -> dict[RunKey, bool]:
     """Renew these leases; for each one still held, whether somebody asked to cancel the run."""
-    async with _tuned(conn):
-        cursor = await conn.execute(sql.HEARTBEAT, {**_arrays(held), "lease": lease, "grace": DEADLINE_GRACE})
+    async with tuned(conn):
+        cursor = await conn.execute(
+            sql.HEARTBEAT, {**lease_arguments(held), "lease": lease, "grace": DEADLINE_GRACE}
+        )
     return {RunKey(job, to_micros(at)): cancel for job, at, cancel in await cursor.fetchall()}
 
 
@@ -176,7 +181,7 @@ async def finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, Ru
     """End these attempts where the lease is still held; the status that each run has now."""
     limited = [r.lease.key for r in results if r.limited]
     if not limited:
-        async with _tuned(conn):
+        async with tuned(conn):
             return await _finish(conn, results)
     async with _transaction(conn):
         jobs = ([key.partition for key in limited], [key.job_id for key in limited])
@@ -203,8 +208,15 @@ async def unregister(conn: Connection, worker: str) -> None:
 
 
 async def _finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, RunStatus]:
+    cursor = await conn.execute(sql.FINISH, finish_arguments(results))
+    return {RunKey(job, to_micros(at)): RunStatus(status) for job, at, status in await cursor.fetchall()}
+
+
+def finish_arguments(results: Sequence[Result]) -> dict[str, Any]:
+    """The arguments of the statement FINISH."""
     outputs = [(n, r.output) for n, r in enumerate(results, start=1) if r.output is not None]
-    columns = {
+    return {
+        **lease_arguments([r.lease for r in results]),
         "endings": [r.ending.value for r in results],
         "reasons": [r.reason and r.reason.value for r in results],
         "errors": [_text(r.error) for r in results],
@@ -216,11 +228,10 @@ async def _finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, R
         "out_cut": [o.truncated for _, o in outputs],
         "out_content": [o.content for _, o in outputs],
     }
-    cursor = await conn.execute(sql.FINISH, {**_arrays([r.lease for r in results]), **columns})
-    return {RunKey(job, to_micros(at)): RunStatus(status) for job, at, status in await cursor.fetchall()}
 
 
-def _arrays(leases: Sequence[Lease]) -> dict[str, Any]:
+def lease_arguments(leases: Sequence[Lease]) -> dict[str, Any]:
+    """The arguments that name leases in every statement here."""
     nominals: list[datetime] = [lease.key.scheduled_at for lease in leases]
     return {
         "partitions": [lease.key.partition for lease in leases],
