@@ -8,13 +8,13 @@ missed        a nominal time that had to run has no arrival, and no outcome that
               catch-up policy does not make
 unaccounted   a nominal time that had to run has neither a run nor a gap in the tables
 early         an arrival before its nominal time
-late          an arrival that waited more than LATE seconds (a burst: BURST) outside of faults and their shadows, or
+late          an arrival that waited more than LATE seconds (a burst: BURST) outside of faults that concern it and their reach, or
               more than PATIENCE seconds outside of the faults alone, however many there were
 phantom       an arrival at a nominal time that no schedule of its job names
 stale         the same, when an older schedule of the job names it: an edit, pause or delete came too late
 double        the same attempt of a run arrived twice, or two runs stand for one nominal time
-unjustified   a further attempt, though the target had not failed, or no fault that can cost a worker its lease was near,
-              or the attempt before it has no recorded end
+unjustified   a further attempt, though the target had not failed, or nothing had happened to the worker that held it
+              that can cost a lease, or the attempt before it has no recorded end
 overlap       two runs of a job under `skip` or `queue` at once, though the first one's attempt was not lost
 usurped       a run was made by a node that did not own its partition then (a database trigger watches)
 stuck         a run that is not final, or a trigger that is overdue, when all is quiet
@@ -30,10 +30,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from chaos.history import Arrival, Change, History, Job, Run, nominals
-from chaos.times import BURST, LATE, LOSES_LEASE, PATIENCE, SHADOW, near_fault, outside
+from chaos.catchup import judge_gaps, judge_kept
+from chaos.history import DROPPING, Arrival, Change, History, Job, Run, nominals
+from chaos.times import BURST, LATE, PATIENCE, concerning, outside, unjustified
 
-_ROUGH = 1.5  # seconds between the decision to drop nominal times and the instant that is recorded for it
 _SAME = 1000  # microseconds within which two runs stand for one nominal time
 FINAL = {"succeeded", "failed", "cancelled", "skipped"}
 VERDICTS = (
@@ -77,6 +77,7 @@ class _Judge:
 
     def __init__(self, history: History, job: Job, arrivals: list[Arrival], rows: dict[int, Run]) -> None:
         self.history, self.job, self.arrivals, self.rows = history, job, arrivals, rows
+        self.faults = concerning(history, job.job_id)
         self.gaps = [gap for gap in history.gaps if gap.job_id == job.job_id]
         self.by_run: dict[int, list[Arrival]] = defaultdict(list)
         for arrival in arrivals:
@@ -121,7 +122,7 @@ class _Judge:
             if nominal in self.by_run:
                 continue
             if run is None and gap:
-                if self.job.kind in ("latest", "none"):
+                if self.job.kind in DROPPING:
                     continue  # see _dropped
                 changed = any(
                     change.end >= nominal / 1e6 and change.what != "create" for change in self.job.changes
@@ -135,28 +136,19 @@ class _Judge:
                 yield self._finding("missed", int(run_id[-14:], 16), "a manual run never arrived")
 
     def _dropped(self) -> Iterator[Finding]:
-        """Gaps of jobs that may have them: only after a fault, `latest` keeps the last one due, `none` none."""
-        if self.job.kind not in ("latest", "none"):
-            return
-        for gap in self.gaps:
-            if not near_fault(self.history.faults, gap.first / 1e6, gap.recorded):
-                yield self._finding("missed", gap.first, "dropped without a fault")
-            following = min((n for n in self.must if n > gap.last), default=None)
-            if following is None:
-                continue
-            ahead = following / 1e6 - gap.recorded
-            if self.job.kind == "latest" and ahead > _ROUGH:
-                yield self._finding("missed", gap.last, "dropped, though it was the latest that was due")
-            if self.job.kind == "none" and ahead < -_ROUGH:
-                yield self._finding("wrong", following, "due when the others were dropped, and yet kept")
+        for told in judge_gaps(self.job, self.gaps, self.must, self.faults):
+            yield self._finding(*told)
+        for told in judge_kept(self.job, self.rows.values(), self.must):
+            yield self._finding(*told)
 
     def _excused(self, run: Run) -> bool:
         limited = self.job.kind in ("skip", "queue")
         if run.status == "skipped" and limited:
-            # Something held the place: an earlier run that had not ended, which may take several attempts.
+            # Something held the place: an earlier run that had not ended, which faults can make longer.
             return any(
-                earlier < run.nominal and run.nominal / 1e6 <= seen[-1].at + self.job.seconds + SHADOW
+                outside(self.faults, seen[-1].at + self.job.seconds, run.nominal / 1e6, reach=True) <= LATE
                 for earlier, seen in self.by_run.items()
+                if earlier < run.nominal
             )
         return run.status == "cancelled" and self._deleted()
 
@@ -188,8 +180,8 @@ class _Judge:
                 yield from self._late(nominal, due, first)
 
     def _late(self, nominal: int, due: float, first: float) -> Iterator[Finding]:
-        faults = self.history.faults
-        calm, quiet = outside(faults, due, first, SHADOW), outside(faults, due, first, 0)
+        calm = outside(self.faults, due, first, reach=True)
+        quiet = outside(self.faults, due, first, reach=False)
         if calm > (BURST if self.job.kind == "burst" else LATE) or quiet > PATIENCE:
             words = (
                 f"{first - due:.3f} s late, {quiet:.3f} s without a fault, {calm:.3f} s of it far from any"
@@ -202,19 +194,8 @@ class _Judge:
                 if count > 1:
                     yield self._finding("double", nominal, f"attempt {attempt} arrived {count} times")
             for before, after in pairwise(arrivals):
-                failed = before.attempt <= self.job.failures
-                known = all(
-                    (self.job.job_id, nominal, n) in self.history.attempts
-                    for n in range(before.attempt, after.attempt)
-                )
-                lost = near_fault(self.history.faults, before.at - LATE, after.at, LOSES_LEASE)
-                if not known or not (failed or lost):
-                    why = (
-                        "without a failure or a fault that costs a lease"
-                        if known
-                        else "with no end of the one before"
-                    )
-                    yield self._finding("unjustified", nominal, f"attempt {after.attempt} {why}")
+                if why := unjustified(self.history, before, after, self.job.failures):
+                    yield self._finding("unjustified", nominal, f"attempt {after.attempt}: {why}")
 
     def _overlaps(self) -> Iterator[Finding]:
         if self.job.kind not in ("skip", "queue"):

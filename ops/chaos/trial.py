@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 
 from chaos import faults
-from chaos.cluster import Cluster, Shape, count_in_logs
-from chaos.history import Arrival, Fault, Gap, History, Run, micros
+from chaos.cluster import Cluster, Shape, count_in_logs, found_in_logs
+from chaos.history import Arrival, Ended, Fault, Gap, History, Run, micros
 from chaos.judge import Finding, judge
 from chaos.scene import Scene
-from chaos.times import SHADOW, lateness
+from chaos.times import REACH, lateness, recovery
 from chaos.workload import Workload
 from tocsin.ids import parse_run_id
 
@@ -37,8 +37,8 @@ class Options:
     quiet: float = QUIET
     outage: float = 12.0  # seconds that a total outage lasts
     settle: float = (
-        SHADOW + 8
-    )  # seconds that jobs still run after the last fault, so that the recovery is judged
+        5.0  # seconds that jobs still run after the reach of the last fault, so that the recovery is judged
+    )
 
 
 def run(cluster: Cluster, options: Options) -> tuple[History, list[Finding], dict[str, Any]]:
@@ -54,7 +54,13 @@ def run(cluster: Cluster, options: Options) -> tuple[History, list[Finding], dic
     calm, near = lateness(history)
     figures |= {"calm_p50": _at(calm, 0.5), "calm_p99": _at(calm, 0.99), "calm_max": _at(calm, 1.0)}
     figures |= {"near_p50": _at(near, 0.5), "near_p99": _at(near, 0.99), "near_max": _at(near, 1.0)}
+    figures["recovered_s"] = recovery(history)
     return history, found, figures
+
+
+def _settled(done: list[Fault]) -> float:
+    """When no fault can excuse anything any more."""
+    return max((fault.end + REACH[fault.kind] for fault in done), default=0.0)
 
 
 def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, dict[str, Any]]:
@@ -84,7 +90,7 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
         stop.set()
     if workload.failed:
         raise RuntimeError(f"calls were refused: {workload.failed[:5]}")
-    time.sleep(options.settle)
+    time.sleep(max(0.0, _settled(done) - time.time()) + options.settle)
     workload.finish()
     paused = time.time()
     overdue = _wait_quiet(cluster, options.quiet)
@@ -141,7 +147,8 @@ def _pending(url: str) -> tuple[int, int]:
 def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int, began: float) -> History:
     runs: list[Run] = []
     gaps: list[Gap] = []
-    attempts: dict[tuple[str, int, int], str] = {}
+    attempts: dict[tuple[str, int, int], Ended] = {}
+    workers = _workers(cluster)
     usurped: list[str] = []
     for database in cluster.databases:
         with psycopg.connect(database.url) as conn:
@@ -163,14 +170,23 @@ def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int,
                 "SELECT job_id, first_at, last_at, extract(epoch FROM created_at)::float8 FROM gaps"
             ):
                 gaps.append(Gap(job_id=job.hex, first=micros(first), last=micros(last), recorded=at))
-            for job, at, attempt, reason in conn.execute(
-                "SELECT job_id, scheduled_at, attempt, reason FROM attempts"
+            for job, at, attempt, reason, owner in conn.execute(
+                "SELECT job_id, scheduled_at, attempt, reason, lease_owner FROM attempts"
             ):
-                attempts[job.hex, micros(at), attempt] = reason
+                attempts[job.hex, micros(at), attempt] = Ended(reason=reason, worker=workers.get(owner, ""))
     return History(
         jobs=[job for job in workload.jobs if job.changes], arrivals=arrivals(cluster.witness.log_path, began), runs=runs,
-        gaps=gaps, faults=done, attempts=attempts, overdue=overdue, usurped=usurped, ended=time.time(),
+        gaps=gaps, faults=done, attempts=attempts, shards=len(cluster.databases), overdue=overdue, usurped=usurped, ended=time.time(),
     )  # fmt: skip
+
+
+def _workers(cluster: Cluster) -> dict[str, str]:
+    """Worker IDs, as leases carry them, to the members that they were."""
+    return {
+        found: member.name
+        for member in cluster.of("worker")
+        for found in found_in_logs(member, r"worker ready id=(\S+)")
+    }
 
 
 def arrivals(log: Path, since: float) -> list[Arrival]:

@@ -20,7 +20,8 @@ from typing import Any
 
 import httpx
 
-from chaos.history import STOPPED, Change, Job, instant
+from chaos.catchup import WINDOW
+from chaos.history import DROPPING, STOPPED, Change, Job, instant
 
 _RETRY = {"maxAttempts": 60, "initial": "500ms", "factor": 1.5, "max": "2s", "jitter": "none"}
 _CRONS = [
@@ -32,7 +33,6 @@ _CRONS = [
     "*/2 * * * *",
 ]
 _ZONES = ["UTC", "UTC", "America/New_York", "Asia/Kathmandu"]
-_WINDOW = "5s"  # beyond which jobs under `latest` and `none` drop what they missed
 _PAUSE = 0.3  # seconds before an unanswered call is made again
 
 
@@ -89,7 +89,7 @@ class Workload:
             for _ in range(count(3)):
                 job = self._job(kind, seconds=seconds)
                 self._create(dice.uniform(0, 3), job, self._every(1 if kind == "skip" else 3))
-        for kind in ("latest", "none"):
+        for kind in DROPPING:
             for _ in range(count(2)):
                 self._create(dice.uniform(0, 3), self._job(kind), self._every(4))
         for _ in range(count(30)):
@@ -202,8 +202,8 @@ class Workload:
             "timeout": "20s",
         }
         document |= {"schedule": schedule, "retryPolicy": _RETRY, "catchUp": "all"}
-        if job.kind in ("latest", "none"):
-            document["catchUp"] = {"mode": job.kind, "window": _WINDOW}
+        if job.kind in DROPPING:
+            document["catchUp"] = {"mode": job.kind, "window": f"{WINDOW:.0f}s"}
         if job.kind in ("skip", "queue"):
             document["concurrency"] = {"overlap": job.kind, "queueLimit": 1000}
         return document
