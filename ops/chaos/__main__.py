@@ -21,7 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,27 +49,55 @@ def cleaning_up() -> Iterator[None]:
             print(f"was left, and is ended now: {left}", file=sys.stderr)
 
 
-def one(place: Path, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+class Clusters:
+    """One cluster serves all seeds, as long as each is clean: after a violation the next one begins on a new one."""
+
+    def __init__(self, place: Path, options: argparse.Namespace) -> None:
+        self._place, self._options = place, options
+        self._shape = Shape(zookeepers=3 if options.coordinator == "zookeeper" else 1)
+        self._stack = ExitStack()
+        self._current: Cluster | None = None
+        self._count = 0
+
+    def get(self) -> Cluster:
+        """The running one, or a new one."""
+        if self._current is None:
+            self._count += 1
+            directory = self._place / f"cluster-{self._count}"
+            directory.mkdir(parents=True)
+            cluster = Cluster(directory, self._shape, mutant=self._options.mutant)
+            self._current = self._stack.enter_context(cluster)
+        return self._current
+
+    def close(self) -> None:
+        """Stop it; the logs stay."""
+        self._current = None
+        self._stack.close()
+
+
+def one(clusters: Clusters, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Run a seed, tell and keep what came of it."""
     names = [name for name in options.faults.split(",") if name]
-    shape = Shape(zookeepers=3 if options.coordinator == "zookeeper" else 1)
-    said = ""
+    started, where, said = time.monotonic(), "", ""
     try:
-        place.mkdir(parents=True)
-        with Cluster(place, shape, mutant=options.mutant) as cluster:
-            history, found, figures = run(
-                cluster,
-                Options(
-                    seed=seed, seconds=options.seconds, names=names, size=options.size, hold=options.hold,
-                    outage=options.outage,
-                ),
-            )  # fmt: skip
+        cluster = clusters.get()
+        where = cluster.directory.name
+        history, found, figures = run(
+            cluster,
+            Options(
+                seed=seed, seconds=options.seconds, names=names, size=options.size, hold=options.hold,
+                outage=options.outage,
+            ),
+        )  # fmt: skip
         figures["verdicts"] = dict(Counter(finding.verdict for finding in found))
         said = explain(history, found)
     except Exception:
         figures = {"seed": seed, "verdicts": {BROKEN: 1}}
         said = traceback.format_exc()
-    figures |= {"mutant": options.mutant, "coordinator": options.coordinator, "files": place.name}
+    if figures["verdicts"]:
+        clusters.close()
+    figures |= {"mutant": options.mutant, "coordinator": options.coordinator, "files": where}
+    figures["seconds"] = round(time.monotonic() - started, 1)
     with (OUT / "results.jsonl").open("a") as file:
         file.write(json.dumps(figures) + "\n")
     print(json.dumps(figures), said, sep="\n", end="\n" if said else "", flush=True)
@@ -105,8 +133,13 @@ def main() -> int:
     last = options.first + options.seeds
     seeds = [options.seed] if options.seed is not None else range(options.first, last)
     place, started = OUT / f"{datetime.now(UTC):%Y%m%d-%H%M%S}", time.monotonic()
+    place.mkdir(parents=True)
     with cleaning_up():
-        results = [one(place / f"seed-{seed}", seed, options) for seed in seeds]
+        clusters = Clusters(place, options)
+        try:
+            results = [one(clusters, seed, options) for seed in seeds]
+        finally:
+            clusters.close()
     print(table(results), f"{time.monotonic() - started:.0f} s; files in {place}", sep="\n")
     return 1 if any(each["verdicts"] for each in results) else 0
 

@@ -122,7 +122,14 @@ def _hits(fault: Fault, worker: str) -> bool:
 
 
 def _first(history: History) -> dict[tuple[str, int], float]:
-    scheduled = {(run.job_id, run.nominal) for run in history.runs if run.origin == "schedule"}
+    waits = {
+        job.job_id for job in history.jobs if job.kind == "queue"
+    }  # for the run before it, not for tocsin
+    scheduled = {
+        (run.job_id, run.nominal)
+        for run in history.runs
+        if run.origin == "schedule" and run.job_id not in waits
+    }
     first: dict[tuple[str, int], float] = {}
     for arrival in history.arrivals:
         if arrival.run in scheduled:

@@ -65,6 +65,7 @@ def _settled(done: list[Fault]) -> float:
 
 def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, dict[str, Any]]:
     dice = random.Random(options.seed * 7919)
+    fenced = _fenced(cluster)
     stop = threading.Event()
     workload = Workload(
         options.seed,
@@ -96,7 +97,6 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
     overdue = _wait_quiet(cluster, options.quiet)
     quiet = time.time()
     history = _read(cluster, workload, done, overdue, began)
-    fenced = sum(count_in_logs(member, "partitions_fenced") for member in cluster.of("beat"))
     figures = {
         "seed": options.seed,
         "faults": [fault.kind for fault in done],
@@ -106,11 +106,15 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
         "runs": len(history.runs),
         "arrivals": len(history.arrivals),
         "gaps": len(history.gaps),
-        "fenced": fenced,
+        "fenced": _fenced(cluster) - fenced,
         "live_s": round(paused - began, 1),
         "quiet_s": round(quiet - paused, 1),
     }
     return history, figures
+
+
+def _fenced(cluster: Cluster) -> int:
+    return sum(count_in_logs(member, "partitions_fenced") for member in cluster.of("beat"))
 
 
 def _draw(dice: random.Random, shape: Shape) -> list[str]:

@@ -52,6 +52,15 @@ def test_a_recovery_is_known_only_when_something_was_due_after_it() -> None:
     assert recovery(history) is None
 
 
+def test_what_waits_for_an_earlier_run_is_no_recovery() -> None:
+    history = sound()
+    history.faults = [fault("kill-beat", 9, 11)]
+    history.arrivals[0] = arrival(10, delay=9)
+    assert recovery(history) == pytest.approx(8)
+    history.jobs[0].kind = "queue"
+    assert recovery(history) is None
+
+
 def test_a_fault_of_one_database_excuses_nothing_of_another() -> None:
     history = sound()
     history.shards = 2  # the job's partition is 0
