@@ -16,6 +16,7 @@ from tocsin.store import cursors, job_edits, jobs, listing
 from tocsin.store.jobs import Job
 from tocsin_api.answers import Answer, ApiError, as_json, etag
 from tocsin_api.calls import Call
+from tocsin_api.containers import check_container
 from tocsin_api.models import MAX_LIMIT, DeleteQuery, JobQuery
 from tocsin_api.views import job_view
 
@@ -25,6 +26,7 @@ _PARTIAL = "send the request again after the time in Retry-After, or with partia
 def create(call: Call) -> Answer:
     """POST /jobs"""
     doc: JobDocument = call.body
+    check_container(call.settings.policy, doc.document())
     namespace = call.settings.namespace
     partition = partition_of_name(namespace, doc.name)
     return call.effect(partition, lambda conn: _created(jobs.create(conn, doc, namespace)), bound=True)
@@ -65,9 +67,16 @@ def patch(call: Call) -> Answer:
     def merged(document: dict[str, Any]) -> Any:
         return merge_job(document, changes)
 
-    return call.read(
-        call.job.partition, lambda conn: _answer(job_edits.edit(conn, call.job, merged, expected))
-    )
+    def work(conn: Connection) -> Answer:
+        job = job_edits.edit(conn, call.job, merged, expected)
+        if {
+            "task",
+            "owner",
+        } & changes.keys():  # any other edit stays possible when the policy has become narrower
+            check_container(call.settings.policy, job.document)
+        return _answer(job)
+
+    return call.read(call.job.partition, work)
 
 
 def pause(call: Call) -> Answer:

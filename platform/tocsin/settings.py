@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from tocsin.coordination import ZooKeeperAddress, check_zone, parse_auth, parse_coordinator
 from tocsin.errors import InvalidError, Problem
 from tocsin.model.job import DEFAULT_POOL
+from tocsin.operator_policy import OperatorPolicy, load_policy
 from tocsin.queues import MAX_SPREAD, is_amqp, parse_pools
 from tocsin.store.shards import ShardMap, parse_shards
 
@@ -121,6 +122,32 @@ class Settings(BaseSettings):
     output_limit: int = Field(262_144, ge=0, le=16_777_216, description="Bytes of a run's output kept.")
     body_limit: int = Field(1_048_576, ge=1024, description="Bytes of a request body that the API accepts.")
 
+    policy_file: str = Field(
+        "",
+        description="The operator's policy (YAML), the same for API and workers: what teams may loosen. "
+        "Empty: the built-in one, which loosens nothing; docs/docker-jobs.md has both.",
+    )
+    docker_url: str = Field(
+        "",
+        description="Docker engine of this worker, such as `unix:///var/run/docker.sock`; empty: it runs no "
+        "containers.",
+    )
+    docker_slots: int = Field(
+        200,
+        ge=1,
+        le=5000,
+        description="Containers that one worker process has at once, beside `TOCSIN_WORKER_SLOTS`.",
+    )
+    docker_look: float = Field(
+        5.0,
+        gt=0,
+        le=60,
+        description="Time between two looks at all containers of the engine, beside its events.",
+    )
+    docker_clean: float = Field(
+        30.0, gt=0, le=3600, description="Time between two searches for containers whose run is over."
+    )
+
     @field_validator("database_url", "broker_url", "coordinator", "zookeeper_auth", "zone")
     @classmethod
     def _well_formed(cls, value: str, info: ValidationInfo) -> str:
@@ -138,7 +165,7 @@ class Settings(BaseSettings):
     def _consistent(self) -> Settings:
         if self.heartbeat_interval * 2 > self.run_lease:
             raise ValueError("TOCSIN_HEARTBEAT_INTERVAL must be at most half of TOCSIN_RUN_LEASE")
-        _ = self.shards, self.broker_urls, self.pool_names
+        _ = self.shards, self.broker_urls, self.pool_names, self.policy
         return self
 
     @cached_property
@@ -155,6 +182,11 @@ class Settings(BaseSettings):
     def shards(self) -> ShardMap:
         """Which database holds which partitions; it follows moves, so each Settings has one of its own."""
         return parse_shards(self.database_url, self.direct_url)
+
+    @cached_property
+    def policy(self) -> OperatorPolicy:
+        """What the operator lets teams loosen. Raises InvalidError."""
+        return load_policy(self.policy_file)
 
     @property
     def zookeeper(self) -> ZooKeeperAddress | None:

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from tocsin.model.celery_task import TASK_NAME, CeleryTask
+from tocsin.model.docker_task import DockerTask
 from tocsin.model.duration import Document
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")  # RFC 9110, 5.6.2
@@ -107,7 +108,7 @@ class HttpTask(Document):
         return self
 
 
-KINDS = ("http", "celery")
+KINDS = ("http", "celery", "docker")
 
 
 class Task(Document):
@@ -115,6 +116,7 @@ class Task(Document):
 
     http: HttpTask | None = None
     celery: CeleryTask | None = None
+    docker: DockerTask | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -130,10 +132,10 @@ class Task(Document):
             given = ", ".join(map(str, value))[:80] if isinstance(value, dict) else type(value).__name__
             raise PydanticCustomError(
                 "task_kind",
-                "a task has exactly one kind, http or celery (given: {given})",
+                "a task has exactly one kind: http, celery or docker (given: {given})",
                 {
                     "given": given or "nothing",
-                    "fix": "write task: {http: {url: …}} or task: {celery: {name: …}}",
+                    "fix": "write task: {http: {url: …}}, {celery: {name: …}} or {docker: {image: …}}",
                 },
             )
         return value
@@ -144,4 +146,4 @@ class Task(Document):
 
     @property
     def kind(self) -> str:
-        return "http" if self.http is not None else "celery"
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
