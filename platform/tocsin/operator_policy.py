@@ -39,15 +39,14 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
-            raise yaml.constructor.ConstructorError(
-                None, None, "aliases are not read", self.peek_event().start_mark
-            )
-        return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not read", mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
-            name = self.construct_object(key, deep=True)  # type: ignore[no-untyped-call]
+            name = self.construct_object(key, deep=True)
             if name in seen or not isinstance(name, str):
                 words = f"the key {name!r:.80} " + ("comes twice" if name in seen else "is no text")
                 raise yaml.constructor.ConstructorError(None, None, words, key.start_mark)

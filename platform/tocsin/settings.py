@@ -136,7 +136,7 @@ class Settings(BaseSettings):
         200,
         ge=1,
         le=5000,
-        description="Containers that one worker process has at once, beside `TOCSIN_WORKER_SLOTS`.",
+        description="Containers of one worker process at once, beside `TOCSIN_WORKER_SLOTS`.",
     )
     docker_look: float = Field(
         5.0,

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 
 from tocsin import clock
 from tocsin.ids import RunKey, parse_run_id
+from tocsin.queues import TASK_PREFIX
 from tocsin_tasks.acks import Verdict
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class Delivery:
     message: Any
     key: RunKey
     attempt: int
+    kind: str = ""  # of the task
     token: UUID = field(default_factory=uuid4)
     arrived: float = field(default_factory=clock.monotonic)
 
@@ -39,9 +41,10 @@ def strategy(task: Any, app: Any, consumer: Any, **_: Any) -> Callable[..., None
     """Made by Celery for each registered task on every connection; what it returns gets each message."""
     acks, submit, counters = app.acks, app.submit, app.counters
     acks.attach(consumer)
+    kind = task.name.removeprefix(TASK_PREFIX)
 
     def receive(message: Any, payload: Any, *_: Any) -> None:
-        delivery = read(message)
+        delivery = read(message, kind)
         if delivery is None:
             counters.rejected += 1
             logger.error("message rejected: its body does not name a run and an attempt")
@@ -52,7 +55,7 @@ def strategy(task: Any, app: Any, consumer: Any, **_: Any) -> Callable[..., None
     return receive
 
 
-def read(message: Any) -> Delivery | None:
+def read(message: Any, kind: str = "") -> Delivery | None:
     """The delivery in a message, or None when it names no run and attempt."""
     body = message.body
     if message.content_type != "application/json" or len(body) > BODY_BYTES:
@@ -67,4 +70,4 @@ def read(message: Any) -> Delivery | None:
                 return None
     except (ValueError, RecursionError):
         return None
-    return Delivery(message=message, key=key, attempt=attempt) if key else None
+    return Delivery(message=message, key=key, attempt=attempt, kind=kind) if key else None

@@ -16,16 +16,24 @@ from typing import Any
 
 from celery.worker import state
 
+from tocsin.errors import InvalidError
 from tocsin.model.job import DEFAULT_POOL
 from tocsin.model.status import Tier
 from tocsin.settings import Settings
 from tocsin_tasks.app import TocsinApp, make_app
+
+NO_ENGINE = 69  # the exit code of a worker that cannot reach its container engine (EX_UNAVAILABLE)
 
 
 def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
     """Work until told to stop; the exit code of the process."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would write a line for every call
     app = make_app(settings, tiers)
+    try:
+        app.open_engine()
+    except InvalidError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return NO_ENGINE
     worker = app.WorkController(
         # Two workers of one name would ask for the same exclusive queue, and the second would never start.
         hostname=f"tocsin@{app.worker_id}",

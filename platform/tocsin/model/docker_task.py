@@ -54,11 +54,11 @@ _REASONS = {name: reason for reason, names in _FORBIDDEN.items() for name in nam
 
 
 def _error(code: str, words: str, fix: str, **context: Any) -> PydanticCustomError:
-    return PydanticCustomError(code, words, {"fix": fix, **context})  # type: ignore[arg-type]
+    return PydanticCustomError(code, words, {"fix": fix, **context})
 
 
-def _path(value: Any) -> Any:
-    """An absolute path in its shortest form that lies on no system mount."""
+def container_path(value: Any) -> Any:
+    """An absolute path in its shortest form that lies on no system mount. Raises PydanticCustomError."""
     if not isinstance(value, str):
         return value
     plain = normpath(value)
@@ -90,7 +90,7 @@ def _user(value: Any) -> Any:
     return f"{ids[0]}:{ids[-1]}"
 
 
-Path = Annotated[str, BeforeValidator(_path)]
+Path = Annotated[str, BeforeValidator(container_path)]
 
 
 class VolumeMount(Document):
@@ -136,9 +136,7 @@ class DockerTask(Document):
         description="Image with its tag or digest.",
         examples=["registry.internal/billing/close:1.4"],
     )
-    command: Words = Field(
-        None, description="The program and what always goes with it; the image's own when left out."
-    )
+    command: Words = Field(None, description="The program with its fixed arguments; else the image's.")
     args: Words = Field(None, description="Arguments of the program; the image's own when left out.")
     env: dict[str, Text] = Field(default_factory=dict, max_length=128, description="Environment variables.")
     working_dir: Path | None = Field(None, description="Working directory; the image's when left out.")

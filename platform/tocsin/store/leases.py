@@ -69,6 +69,7 @@ class Claimed:
     limited: bool
     cancel_requested: bool
     lateness: float  # seconds from the nominal time to the start of the first attempt
+    owner: str = ""  # the job's team
 
 
 class Ending(StrEnum):
@@ -78,6 +79,7 @@ class Ending(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     RETRY = "retry"
+    RESUME = "resume"  # the same attempt goes on at another worker; its reason is `handed_over`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,7 @@ async def claim(
             limited=row[8],
             cancel_requested=row[9],
             lateness=(row[10] - row[1]).total_seconds(),
+            owner=row[11],
         )
     return taken
 
