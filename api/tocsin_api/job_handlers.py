@@ -18,6 +18,7 @@ from tocsin_api.answers import Answer, ApiError, as_json, etag
 from tocsin_api.calls import Call
 from tocsin_api.containers import check_container
 from tocsin_api.models import MAX_LIMIT, DeleteQuery, JobQuery
+from tocsin_api.targets import check_target
 from tocsin_api.views import job_view
 
 _PARTIAL = "send the request again after the time in Retry-After, or with partial=true for what the other shards have"
@@ -27,6 +28,7 @@ def create(call: Call) -> Answer:
     """POST /jobs"""
     doc: JobDocument = call.body
     check_container(call.settings.policy, doc.document())
+    check_target(call.settings.egress, doc.document())
     namespace = call.settings.namespace
     partition = partition_of_name(namespace, doc.name)
     return call.effect(partition, lambda conn: _created(jobs.create(conn, doc, namespace)), bound=True)
@@ -69,11 +71,11 @@ def patch(call: Call) -> Answer:
 
     def work(conn: Connection) -> Answer:
         job = job_edits.edit(conn, call.job, merged, expected)
-        if {
-            "task",
-            "owner",
-        } & changes.keys():  # any other edit stays possible when the policy has become narrower
+        # Any other edit stays possible when a policy has become narrower.
+        if {"task", "owner"} & changes.keys():
             check_container(call.settings.policy, job.document)
+        if "task" in changes:
+            check_target(call.settings.egress, job.document)
         return _answer(job)
 
     return call.read(call.job.partition, work)

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from tocsin import __version__
+from tocsin_api.callback_handlers import TOKEN_HEADER
 from tocsin_api.models import ProblemOut
 from tocsin_api.operations import OPERATIONS, PATCH, Operation
 from tocsin_api.problem_types import TYPES
@@ -115,6 +116,9 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
                 "The request takes effect once for this key (24 hours).",
             )
         )
+    if operation.token:
+        told = "The token that came with the attempt's call."
+        found.append(_parameter("header", TOKEN_HEADER, {"type": "string"}, told, required=True))
     if operation.matched:
         found.append(
             _parameter("header", "If-Match", {"type": "string"}, 'Only if the job is at this version: `"7"`.')

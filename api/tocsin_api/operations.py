@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tocsin.model.job import JobDocument
+from tocsin_api import callback_handlers as callback
 from tocsin_api import job_handlers as job
 from tocsin_api import models as m
 from tocsin_api import other_handlers as other
@@ -38,6 +39,7 @@ class Operation:
     headers: tuple[str, ...] = ()  # of the answer
     keyed: bool = False  # takes an Idempotency-Key
     matched: bool = False  # takes If-Match
+    token: bool = False  # takes Tocsin-Callback-Token
     waits: bool = False  # `waitSec` asks again until the answer is final
 
     @property
@@ -138,6 +140,11 @@ def _add_runs(add: Callable[..., None]) -> None:
             request=body, response=m.RunOut, problems=("not_found", "gone", conflict, *_KEYED),
             headers=("Location",), keyed=True,
         )  # fmt: skip
+    add(
+        "completeRun", "POST", "/runs/{run_id}/complete", callback.complete,
+        "Say how a run ended, with the token of its call", **_RUN, status=204, request=callback.CompletionBody,
+        problems=("bad_token", "not_found", *_KEYED), keyed=True, token=True,
+    )  # fmt: skip
 
 
 OPERATIONS = _build()

@@ -54,6 +54,13 @@ TYPES: dict[str, ProblemType] = {
             "start again without a cursor, and keep the filters from page to page",
         ),
         _type(
+            "bad_token",
+            403,
+            "The token does not fit",
+            "The token of a callback fits one attempt of one run, once, while that attempt is in progress.",
+            "send the Tocsin-Callback-Token of the attempt's own call; a used or overtaken one cannot be renewed",
+        ),
+        _type(
             "not_found",
             404,
             "There is no such thing",

@@ -51,6 +51,7 @@ def main() -> int:
         receiver = stack.enter_context(Receiver(place / "witness.jsonl"))
         cluster = stack.enter_context(RabbitCluster(place / "rabbitmq"))
         env = {"TOCSIN_DATABASE_URL": url, "TOCSIN_BROKER_URL": cluster.urls_of("/")}
+        env |= {"TOCSIN_HTTP_ALLOW": "127.0.0.1"}
         beats = [start(stack, "beat", n, env) for n in range(options.nodes)]
         for n in range(options.workers):
             start(stack, "worker", n, env)

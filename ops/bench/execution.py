@@ -124,7 +124,7 @@ def main() -> None:
         conn.execute("ANALYZE")
         publish(broker, keys)
         env = {"TOCSIN_DATABASE_URL": database.url, "TOCSIN_BROKER_URL": broker}
-        env |= {"TOCSIN_CLAIM_BATCH": str(options.batch)}
+        env |= {"TOCSIN_CLAIM_BATCH": str(options.batch), "TOCSIN_HTTP_ALLOW": "127.0.0.1"}
         for _ in range(options.workers):
             worker = subprocess.Popen(
                 [sys.executable, "-m", "tocsin_tasks"],

@@ -47,6 +47,7 @@ class Stand:
     def env(self, **more: str) -> dict[str, str]:
         """The environment of a tocsin process."""
         mine = {"TOCSIN_DATABASE_URL": self.database, "TOCSIN_BROKER_URL": self.broker}
+        mine |= {"TOCSIN_HTTP_ALLOW": "127.0.0.1"}
         return {**os.environ, **mine, **more}
 
 

@@ -171,6 +171,7 @@ class Cluster:
                 _at_port(r.url, relays[f"mq{n}"].port) for n, r in enumerate(self.rabbits.nodes)
             ),
             "TOCSIN_ZONE": zone,
+            "TOCSIN_HTTP_ALLOW": "127.0.0.1",
         }
         if "zk0" in relays:
             hosts = ",".join(f"127.0.0.1:{relays[f'zk{n}'].port}" for n in range(self.shape.zookeepers))

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_settings import SettingsConfigDict
 
+from tocsin.container_settings import ContainerSettings
 from tocsin.coordination import ZooKeeperAddress, check_zone, parse_auth, parse_coordinator
+from tocsin.egress import Egress, parse_egress
 from tocsin.errors import InvalidError, Problem
 from tocsin.model.job import DEFAULT_POOL
-from tocsin.operator_policy import OperatorPolicy, load_policy
 from tocsin.queues import MAX_SPREAD, is_amqp, parse_pools
+from tocsin.signature import parse_keys
 from tocsin.store.shards import ShardMap, parse_shards
 
 
-class Settings(BaseSettings):
+class Settings(ContainerSettings):
     """The settings of one process; construct with keyword arguments in tests, `load()` elsewhere."""
 
     model_config = SettingsConfigDict(env_prefix="TOCSIN_", extra="ignore", frozen=True)
@@ -60,6 +63,9 @@ class Settings(BaseSettings):
         "the kind `celery`. Without it a plain app sends to the job's queue.",
     )
     api_url: str = Field("http://127.0.0.1:7420", description="Where the CLI finds the API.")
+    api_public_url: str = Field(
+        "", description="Where targets find the API to call back; empty: TOCSIN_API_URL."
+    )
     namespace: str = Field("default", description="Namespace of jobs created without a token.")
 
     retention_days: int = Field(30, ge=1, le=3650, description="Days of run history kept.")
@@ -119,44 +125,49 @@ class Settings(BaseSettings):
     drain_timeout: float = Field(
         25.0, ge=0, description="Time that a stopping worker gives its runs to finish."
     )
-    output_limit: int = Field(262_144, ge=0, le=16_777_216, description="Bytes of a run's output kept.")
+    output_limit: int = Field(
+        262_144,
+        ge=0,
+        le=16_777_216,
+        description="Bytes of a run's output kept, half from its beginning and half from its end.",
+    )
     body_limit: int = Field(1_048_576, ge=1024, description="Bytes of a request body that the API accepts.")
 
-    policy_file: str = Field(
+    http_allow: str = Field(
         "",
-        description="The operator's policy (YAML), the same for API and workers: what teams may loosen. "
-        "Empty: the built-in one, which loosens nothing; docs/docker-jobs.md has both.",
-    )
-    docker_url: str = Field(
-        "",
-        description="Docker engine of this worker, such as `unix:///var/run/docker.sock`; empty: it runs no "
-        "containers.",
-    )
-    docker_slots: int = Field(
-        200,
-        ge=1,
-        le=5000,
-        description="Containers of one worker process at once, beside `TOCSIN_WORKER_SLOTS`.",
-    )
-    docker_look: float = Field(
-        5.0,
-        gt=0,
-        le=60,
-        description="Time between two looks at all containers of the engine, beside its events.",
-    )
-    docker_clean: float = Field(
-        30.0, gt=0, le=3600, description="Time between two searches for containers whose run is over."
+        description="Targets that HTTP tasks may call beside public addresses: ranges and names, such as "
+        "`10.20.0.0/16,billing.internal,*.svc.cluster.local`; the same for workers and API.",
     )
 
-    @field_validator("database_url", "broker_url", "coordinator", "zookeeper_auth", "zone")
+    http_per_host: int = Field(
+        0,
+        ge=0,
+        le=20_000,
+        description="Calls at once from one worker to one origin; more wait, within their timeout. "
+        "0: as many as there are slots.",
+    )
+    signing_key: SecretStr = Field(
+        SecretStr(""),
+        description="Key of the `Tocsin-Signature` on HTTP calls, at least 16 bytes; several separated by `,` "
+        "sign side by side. None: calls are not signed.",
+    )
+    response_limit: int = Field(
+        8_388_608, ge=0, le=1_073_741_824, description="Bytes of an HTTP answer read at most."
+    )
+
+    @field_validator(
+        "database_url", "broker_url", "coordinator", "zookeeper_auth", "zone", "http_allow", "signing_key"
+    )
     @classmethod
-    def _well_formed(cls, value: str, info: ValidationInfo) -> str:
-        checks: dict[str, Callable[[str], object]] = {
+    def _well_formed(cls, value: Any, info: ValidationInfo) -> Any:
+        checks: dict[str, Callable[[Any], object]] = {
             "database_url": parse_shards,
             "broker_url": parse_brokers,
             "coordinator": parse_coordinator,
             "zookeeper_auth": parse_auth,
             "zone": check_zone,
+            "http_allow": parse_egress,
+            "signing_key": lambda key: parse_keys(key.get_secret_value()),
         }
         checks[str(info.field_name)](value)
         return value
@@ -165,7 +176,9 @@ class Settings(BaseSettings):
     def _consistent(self) -> Settings:
         if self.heartbeat_interval * 2 > self.run_lease:
             raise ValueError("TOCSIN_HEARTBEAT_INTERVAL must be at most half of TOCSIN_RUN_LEASE")
-        _ = self.shards, self.broker_urls, self.pool_names, self.policy
+        if self.output_limit > self.response_limit:
+            raise ValueError("TOCSIN_RESPONSE_LIMIT must be at least TOCSIN_OUTPUT_LIMIT")
+        _ = self.shards, self.broker_urls, self.pool_names, self.egress, self.signing_keys, self.policy
         return self
 
     @cached_property
@@ -183,15 +196,20 @@ class Settings(BaseSettings):
         """Which database holds which partitions; it follows moves, so each Settings has one of its own."""
         return parse_shards(self.database_url, self.direct_url)
 
-    @cached_property
-    def policy(self) -> OperatorPolicy:
-        """What the operator lets teams loosen. Raises InvalidError."""
-        return load_policy(self.policy_file)
-
     @property
     def zookeeper(self) -> ZooKeeperAddress | None:
         """The ensemble that coordinates the nodes; None: Postgres does."""
         return parse_coordinator(self.coordinator)
+
+    @cached_property
+    def egress(self) -> Egress:
+        """Which targets HTTP tasks may call."""
+        return parse_egress(self.http_allow)
+
+    @cached_property
+    def signing_keys(self) -> tuple[bytes, ...]:
+        """The keys that sign HTTP calls."""
+        return parse_keys(self.signing_key.get_secret_value())
 
 
 def parse_brokers(text: str) -> list[str]:

@@ -26,7 +26,7 @@ def render() -> str:
 
 
 def _shown(default: object) -> str:
-    return "empty" if default == "" else f"`{default}`"
+    return f"`{default}`" if str(default) else "empty"
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Attempt:
     claimed: Claimed
     deadline: float
     lease_end: float
+    secret: bytes = b""  # that the lease's token is made from; see `tocsin.callback_token`
     task: asyncio.Task[None] | None = None
     begun: bool = False
     stopped: Stop | None = None

@@ -17,6 +17,7 @@ class Counters:
     succeeded: int = 0
     failed: int = 0
     retried: int = 0
+    handed_over: int = 0  # attempts that wait for their target to call back
     cancelled: int = 0
     lost: int = 0  # attempts whose lease was gone; their results were discarded
     late_max: float = 0.0  # seconds, the worst lateness of a first attempt

@@ -30,7 +30,7 @@ class Execution:
     def __init__(self, settings: Settings, docker: DockerRunner | None = None) -> None:
         self._docker = docker
         self._celery = CeleryRunner(settings)
-        self._http = HttpRunner(slots=settings.worker_slots, output_limit=settings.output_limit)
+        self._http = HttpRunner(settings)
 
     async def close(self) -> None:
         """Close what the runners hold."""
@@ -60,7 +60,7 @@ class Execution:
     async def _run(self, attempt: Attempt) -> Outcome:
         kind = next(iter(attempt.claimed.task), None)
         if kind == "http":
-            return await self._http.run(attempt.claimed, attempt.deadline)
+            return await self._http.run(attempt.claimed, attempt.deadline, attempt.secret)
         if kind == "celery":
             return await self._celery.run(attempt.claimed, attempt.deadline)
         if kind == "docker" and self._docker is not None:

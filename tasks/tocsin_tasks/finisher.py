@@ -19,8 +19,8 @@ from tocsin.errors import ShardUnavailableError
 from tocsin.ids import RunKey
 from tocsin.model.status import Reason, RunStatus
 from tocsin.settings import Settings
-from tocsin.store import leases, places
-from tocsin.store.leases import Connection, Result
+from tocsin.store import callbacks, places
+from tocsin.store.leases import Connection, Ending, Result
 from tocsin.store.shards import Shard
 from tocsin_tasks.attempts import Attempt, Attempts
 from tocsin_tasks.counters import Counters
@@ -162,6 +162,10 @@ class Finisher:
                 self._counters.cancelled += 1
             case RunStatus.SCHEDULED:
                 self._counters.retried += 1
+            case RunStatus.RUNNING:
+                self._counters.handed_over += 1
+            case None if attempt.result is not None and attempt.result.ending is Ending.CALLBACK:
+                self._counters.handed_over += 1  # its target has called back already
             case _:
                 logger.warning("result of %s discarded: its lease was lost", attempt.key)
                 self._counters.lost += 1
@@ -169,6 +173,6 @@ class Finisher:
 
 async def _write(conn: Connection, results: Sequence[Result]) -> tuple[dict[RunKey, RunStatus], set[int]]:
     """The status of each run that was written, and the partitions of the others that are elsewhere."""
-    written = await leases.finish(conn, results)
+    written = await callbacks.finish(conn, results)
     missing = (result.lease.key.partition for result in results if result.lease.key not in written)
     return written, await places.away_async(conn, missing)

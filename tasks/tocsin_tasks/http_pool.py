@@ -5,7 +5,8 @@ httpcore's own pool goes through all its connections at the start and at the end
 whatever the number: a stack of idle connections per origin, the most recently used on top.
 
 Limits: `idle_limit` idle connections in all, the one idle for longest goes first; each is dropped after
-KEEPALIVE_SECONDS. Connections in use are as many as requests, which the caller bounds. HTTP/1.1 only.
+KEEPALIVE_SECONDS. Connections in use are as many as requests, which the caller bounds. HTTP/1.1 only:
+docs/decisions/0014-http-calls.md says why.
 
 Weakness: an idle connection is closed when it is found expired or pushed out, not by a timer.
 """
@@ -35,12 +36,14 @@ _Idle = OrderedDict[httpcore.AsyncHTTPConnection, _Key]
 class PooledTransport(httpx.AsyncBaseTransport):
     """Used on one loop. Raises httpcore's exceptions."""
 
-    def __init__(self, *, verify: ssl.SSLContext, idle_limit: int) -> None:
+    def __init__(
+        self, *, verify: ssl.SSLContext, idle_limit: int, network: httpcore.AsyncNetworkBackend
+    ) -> None:
         self._verify = verify
         self._idle_limit = idle_limit
         self._idle: _Idle = OrderedDict()  # the longest idle first
         self._by_origin: dict[_Key, list[httpcore.AsyncHTTPConnection]] = {}
-        self._network = httpcore.AnyIOBackend()
+        self._network = network
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send on an idle connection of the origin, or on a new one."""
@@ -126,12 +129,16 @@ class _Body(httpx.AsyncByteStream):
         connection: httpcore.AsyncHTTPConnection,
     ) -> None:
         self._answer, self._transport, self._key, self._connection = answer, transport, key, connection
+        self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in cast("AsyncIterable[bytes]", self._answer.stream):
             yield part
 
     async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         try:
             await self._answer.aclose()
         finally:

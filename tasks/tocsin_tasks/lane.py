@@ -180,16 +180,17 @@ class Lane:
                 self._acks.settle(delivery.message, Verdict.ACK)
         self._attempts.release(len(batch) - len(taken))
         for claimed in taken.values():
-            self._start(claimed, sent)
+            self._start(claimed, sent, batch[claimed.lease.key].secret)
         if moved:
             await self._put_back(moved)
 
-    def _start(self, claimed: Claimed, sent: float) -> None:
+    def _start(self, claimed: Claimed, sent: float, secret: bytes) -> None:
         """`sent` is before the database's own now, so this worker gives up before the others take over."""
         attempt = Attempt(
             claimed=claimed,
             deadline=sent + claimed.timeout,
             lease_end=sent + self._lease.total_seconds(),
+            secret=secret,
         )
         self._attempts.add(attempt)
         if claimed.lease.attempt == 1:

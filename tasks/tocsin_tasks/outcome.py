@@ -16,9 +16,13 @@ ERROR_CHARS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Success when `failure` is None. `error` is for people and names no secret: no path, no header."""
+    """Success when `failure` is None, unless it `waits` for a callback.
+
+    `error` is for people and names no secret: no path, no header.
+    """
 
     failure: Failure | None = None
+    waits: bool = False
     error: str | None = None
     http_status: int | None = None
     output: Output | None = None
@@ -34,7 +38,7 @@ def failed(reason: Reason, error: str, *, http_status: int | None = None) -> Out
 def conclude(claimed: Claimed, outcome: Outcome) -> Result:
     """The end of the attempt: success, a retry after its backoff, or failure for good."""
     failure = outcome.failure
-    ending, delay = Ending.SUCCEEDED, timedelta(0)
+    ending, delay = Ending.CALLBACK if outcome.waits else Ending.SUCCEEDED, timedelta(0)
     if failure is not None:
         # A policy of a newer version that this worker cannot read must not lose the run.
         policy = read_policy(claimed)

@@ -12,9 +12,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from tocsin import clock
+from tocsin.callback_token import lease_token, new_secret
 from tocsin.ids import RunKey, parse_run_id
 from tocsin.queues import TASK_PREFIX
 from tocsin_tasks.acks import Verdict
@@ -33,8 +34,12 @@ class Delivery:
     key: RunKey
     attempt: int
     kind: str = ""  # of the task
-    token: UUID = field(default_factory=uuid4)
+    secret: bytes = field(default_factory=new_secret)
     arrived: float = field(default_factory=clock.monotonic)
+
+    @property
+    def token(self) -> UUID:
+        return lease_token(self.secret)
 
 
 def strategy(task: Any, app: Any, consumer: Any, **_: Any) -> Callable[..., None]:

@@ -20,6 +20,7 @@ from tocsin.errors import InvalidError
 from tocsin.model.job import DEFAULT_POOL
 from tocsin.model.status import Tier
 from tocsin.settings import Settings
+from tocsin_tasks import descriptors
 from tocsin_tasks.app import TocsinApp, make_app
 
 NO_ENGINE = 69  # the exit code of a worker that cannot reach its container engine (EX_UNAVAILABLE)
@@ -28,6 +29,7 @@ NO_ENGINE = 69  # the exit code of a worker that cannot reach its container engi
 def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
     """Work until told to stop; the exit code of the process."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would write a line for every call
+    descriptors.reserve(settings.worker_slots)
     app = make_app(settings, tiers)
     try:
         app.open_engine()

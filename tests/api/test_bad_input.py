@@ -55,6 +55,7 @@ INVALID = [
     ({"task": {"http": {"url": "ftp://h/"}}}, "#/task/http/url", "http_url"),
     ({"task": {"http": {"url": "http://a:b@h/"}}}, "#/task/http/url", "http_url_credentials"),
     ({"task": {"http": {**HTTP, "headers": {"Host": "x"}}}}, "#/task/http/headers", "http_header_reserved"),
+    ({"task": {"http": {**HTTP, "headers": {"Tocsin-signature": "x"}}}}, "#/task/http/headers", "http_header_reserved"),
     ({"task": {"http": {**HTTP, "expectStatus": 999}}}, "#/task/http/expectStatus", "http_expect_status"),
     ({"task": {"http": {**HTTP, "body": "x", "json": 1}}}, "#/task/http", "http_two_bodies"),
 ]  # fmt: skip

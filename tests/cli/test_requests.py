@@ -45,6 +45,9 @@ def test_create_from_flags(api: ApiStub, cli: Cli) -> None:
         "body": None,
         "json": {"a": 1},
         "expectStatus": None,
+        "followRedirects": False,
+        "maxRedirects": 5,
+        "completion": "answer",
     }
     assert (body["timeoutSec"], body["retryPolicy"]["maxAttempts"]) == (1200, 5)
     assert (body["concurrency"]["overlap"], body["tier"], body["pool"]) == ("skip", "critical", "billing")

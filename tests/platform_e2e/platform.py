@@ -12,6 +12,7 @@ import httpx
 import psycopg
 
 from support.processes import Process
+from tocsin.egress import LOOPBACK
 from tocsin.store.shards import connect
 
 _SIGNALS = """
@@ -29,6 +30,7 @@ FAST = {
     "TOCSIN_NODE_LEASE": "1.5",
     "TOCSIN_REAP_INTERVAL": "0.5",
     "TOCSIN_POLL_INTERVAL": "0.25",
+    "TOCSIN_HTTP_ALLOW": LOOPBACK,
 }
 
 

@@ -7,7 +7,7 @@ JSON line, appended in one write before the answer starts: received_at (epoch na
 
 Paths: /ok, /status/<code>[?times=n] (the first n for each Idempotency-Key, then 200), /slow?seconds=,
 /trickle[?seconds=] (one byte a second), /big?bytes=, /retry-after?seconds=&times= (429), /hold until
-/release, /close (no answer). /control/wait?beyond=n&timeout=s answers when more than n requests are logged;
+/release, /close (no answer), /redirect?to=&status= (302), /drip (one byte of the head a second). /control/wait?beyond=n&timeout=s answers when more than n requests are logged;
 it is not logged.
 
 Standard library only, so that it starts fast and its behaviour depends on no framework. Limits: 64 KiB of
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import sys
@@ -47,6 +48,10 @@ class Request:
     def path(self) -> str:
         """The path without its query."""
         return urlsplit(self.target).path
+
+    def text(self, name: str) -> str:
+        """A text from the query, empty when it is not there."""
+        return parse_qs(urlsplit(self.target).query).get(name, [""])[0]
 
     def number(self, name: str, default: float) -> float:
         """A number from the query."""
@@ -125,6 +130,12 @@ class Server:
                 await _send(writer, 200, b"released")
             case ["close"]:
                 return False
+            case ["redirect"]:
+                location = f"Location: {request.text('to')}\r\n"
+                await _send(writer, int(request.number("status", 302)), b"moved", location)
+            case ["drip"]:
+                await _drip(writer)
+                return False
             case _:
                 await _send(writer, 404, b"no such path")
         return True
@@ -167,6 +178,13 @@ async def _trickle(writer: asyncio.StreamWriter, seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         writer.write(b".")
+        await writer.drain()
+        await asyncio.sleep(1)
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    for byte in itertools.chain(b"HTTP/1.1 200 OK\r\nX-Long: ", itertools.repeat(0x2E)):
+        writer.write(bytes([byte]))
         await writer.drain()
         await asyncio.sleep(1)
 

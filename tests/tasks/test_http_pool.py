@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import httpcore
 import httpx
 
 from tocsin_tasks.http_pool import PooledTransport
@@ -42,7 +43,11 @@ async def running(
     server: Server, idle_limit: int = 10
 ) -> AsyncIterator[tuple[httpx.AsyncClient, str, PooledTransport]]:
     listener = await asyncio.start_server(server, "127.0.0.1", 0)
-    transport = PooledTransport(verify=ssl.create_default_context(), idle_limit=idle_limit)
+    transport = PooledTransport(
+        verify=ssl.create_default_context(),
+        idle_limit=idle_limit,
+        network=httpcore.AnyIOBackend(),
+    )
     async with listener, httpx.AsyncClient(transport=transport, trust_env=False) as client:
         yield client, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/", transport
 

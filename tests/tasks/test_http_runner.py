@@ -4,49 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from support.receiver import Receiver
+from tasks.attempt import attempt
 from tocsin import __version__, clock
-from tocsin.clock import to_micros
+from tocsin.egress import LOOPBACK
 from tocsin.embedded.supervised import free_port
-from tocsin.ids import RunKey, new_job_id
 from tocsin.model.job import RetryPolicy
 from tocsin.model.policy import retryable
 from tocsin.model.status import Reason
 from tocsin.model.task import HttpTask
-from tocsin.store.leases import Claimed, Lease
-from tocsin_tasks.http_runner import READ_BEYOND, HttpRunner, parse_retry_after
+from tocsin.settings import Settings
+from tocsin.signature import BadSignatureError, verify
+from tocsin.store.leases import Claimed
+from tocsin_tasks.http_runner import HttpRunner, parse_retry_after
 from tocsin_tasks.outcome import Outcome
 
-NOMINAL = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 LIMIT = 1000
+READ = 1_048_576
 
 
-def claimed(http: dict[str, Any], timeout: float = 10.0, attempt: int = 2) -> Claimed:
-    key = RunKey(new_job_id("default", "nightly", NOMINAL), to_micros(NOMINAL))
-    return Claimed(
-        lease=Lease(key=key, attempt=attempt, token=uuid4()),
-        job_name="nightly",
-        task={"http": HttpTask.model_validate(http).model_dump(mode="json")} if "url" in http else http,
-        retry_policy={},
-        timeout=timeout,
-        limited=False,
-        cancel_requested=False,
-        lateness=0.0,
-    )
+def claimed(http: dict[str, Any], timeout: float = 10.0, number: int = 2) -> Claimed:
+    task = {"http": HttpTask.model_validate(http).model_dump(mode="json")} if "url" in http else http
+    return attempt(task, timeout=timeout, number=number)
 
 
-def call(what: Claimed, *more: Claimed) -> Outcome:
+def call(what: Claimed, *more: Claimed, **settings: Any) -> Outcome:
     """Run one after the other on one client; the outcome of the last."""
 
     async def main() -> Outcome:
-        runner = HttpRunner(slots=10, output_limit=LIMIT)
+        runner = HttpRunner(
+            Settings(http_allow=LOOPBACK, output_limit=LIMIT, response_limit=READ, **settings)
+        )
         try:
             for one in (what, *more):
                 outcome = await runner.run(one, clock.monotonic() + one.timeout)
@@ -61,7 +56,7 @@ def test_the_request_carries_the_run_and_what_the_job_says(receiver: Receiver) -
     what = claimed(
         {
             "url": f"{receiver.url}/ok?a=1",
-            "headers": {"X-Team": "é", "Tocsin-Job": "liar"},
+            "headers": {"X-Team": "é"},
             "json": {"a": [1]},
         }
     )
@@ -81,6 +76,54 @@ def test_the_request_carries_the_run_and_what_the_job_says(receiver: Receiver) -
         "x-team": "é",
     }
     assert {name: request.headers[name] for name in expected} == expected
+
+
+def test_places_in_headers_and_body_are_filled_in(receiver: Receiver) -> None:
+    headers = {"X-Run": "run {{ runId }}", "X-Two": "{{attempt}}{{ attempt }}"}
+    what = claimed({"url": f"{receiver.url}/ok", "headers": headers, "json": {"day": ["{{ nominalDate }}"]}})
+    what = replace(what, time_zone="Pacific/Auckland")
+    assert call(what).failure is None
+    assert (
+        call(claimed({"url": f"{receiver.url}/ok", "body": "{{ jobName }} at {{ nominalTime }}"})).failure
+        is None
+    )
+    first, second = receiver.requests()
+    assert first.headers["x-run"] == f"run {what.lease.key}"
+    assert first.headers["x-two"] == "22"
+    assert first.json() == {"day": ["2026-03-02"]}
+    assert second.body == "nightly at 2026-03-01T12:00:00.250000Z"
+
+
+def test_every_call_is_signed_with_every_key(receiver: Receiver) -> None:
+    """With what the receiver itself sees: path and query as they came, the body as it came."""
+    what = claimed({"url": f"{receiver.url}/ok?a=ü&c=%2F#fragment", "json": {"text": "ß"}})
+    assert (
+        call(
+            what,
+            claimed({"url": f"{receiver.url}/ok", "method": "GET"}),
+            signing_key=f"{'a' * 16},{'b' * 16}",
+        ).failure
+        is None
+    )
+    for request in receiver.requests():
+        header = request.headers["tocsin-signature"]
+        assert header.count("v1=") == 2
+        for key in (b"a" * 16, b"b" * 16):
+            verify(
+                [key],
+                header,
+                method=request.method,
+                target=request.path,
+                key=request.key,
+                body=request.body.encode(),
+            )
+    with pytest.raises(BadSignatureError):
+        verify([b"a" * 16], header, method="GET", target="/other", key=request.key, body=b"")
+
+
+def test_without_a_key_nothing_is_signed(receiver: Receiver) -> None:
+    call(claimed({"url": f"{receiver.url}/ok"}))
+    assert "tocsin-signature" not in receiver.requests()[0].headers
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -148,6 +191,31 @@ def test_the_deadline_bounds_a_server_that_trickles(receiver: Receiver) -> None:
     assert outcome.output.content.startswith(b".")
 
 
+def test_the_deadline_bounds_a_head_that_trickles(receiver: Receiver) -> None:
+    outcome = call(claimed({"url": f"{receiver.url}/drip"}, timeout=1.5))
+    assert outcome.failure is not None
+    assert (outcome.failure.reason, outcome.http_status) == (Reason.TIMEOUT, None)
+
+
+def test_the_deadline_bounds_a_target_that_reads_nothing() -> None:
+    """The body is larger than what the system's buffers take."""
+
+    async def main() -> None:
+        silent = await asyncio.start_server(
+            lambda reader, _: reader._transport.pause_reading(), "127.0.0.1", 0
+        )
+        url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/"
+        runner = HttpRunner(Settings(http_allow=LOOPBACK))
+        what = claimed({"url": url, "json": ["x" * 1000] * 20_000}, timeout=0.5)
+        outcome = await runner.run(what, clock.monotonic() + what.timeout)
+        assert outcome.failure is not None
+        assert outcome.failure.reason is Reason.TIMEOUT
+        await runner.close()
+        silent.close()
+
+    asyncio.run(main())
+
+
 def test_the_deadline_bounds_a_server_that_says_nothing(receiver: Receiver) -> None:
     outcome = call(claimed({"url": f"{receiver.url}/hold"}, timeout=0.3))
     assert outcome.failure is not None
@@ -155,20 +223,22 @@ def test_the_deadline_bounds_a_server_that_says_nothing(receiver: Receiver) -> N
     assert "0.3 s" in (outcome.error or "")
 
 
-@pytest.mark.parametrize(("size", "seen"), [(LIMIT - 1, LIMIT - 1), (LIMIT, LIMIT), (LIMIT + 1, LIMIT + 1)])
-def test_the_output_is_kept_up_to_its_limit(receiver: Receiver, size: int, seen: int) -> None:
+@pytest.mark.parametrize("size", [LIMIT - 1, LIMIT, LIMIT + 1, 100_000])
+def test_the_output_is_kept_up_to_its_limit(receiver: Receiver, size: int) -> None:
     output = call(claimed({"url": f"{receiver.url}/big?bytes={size}"})).output
     assert output is not None
-    assert (len(output.content), output.size, output.truncated) == (min(size, LIMIT), seen, size > LIMIT)
+    assert (output.content.count(b"x"), output.size) == (min(size, LIMIT), size)
+    assert output.truncated is (size > LIMIT)
+    assert (f"{size - LIMIT} bytes left out" in output.content.decode()) is (size > LIMIT)
 
 
 def test_a_huge_answer_is_not_read_to_its_end(receiver: Receiver) -> None:
     outcome = call(claimed({"url": f"{receiver.url}/big?bytes={200 << 20}"}))
     assert (outcome.failure, outcome.http_status) == (None, 200)
     assert outcome.output is not None
-    assert len(outcome.output.content) == LIMIT
+    assert outcome.output.content.count(b"x") == LIMIT
     assert outcome.output.truncated
-    assert LIMIT + READ_BEYOND < outcome.output.size < 4 << 20
+    assert READ < outcome.output.size < 4 << 20
 
 
 def test_an_empty_answer_is_no_output(receiver: Receiver) -> None:

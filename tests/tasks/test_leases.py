@@ -57,12 +57,15 @@ def claim_one(call: Call, table: Table, **job: Any) -> Claimed:
 
 
 def test_a_claim_takes_the_run_and_brings_what_it_needs(call: Call, table: Table) -> None:
-    key = table.run(table.job("http://t/", timeoutSec=7, retryPolicy={"maxAttempts": 5}), back=3)
+    schedule = {"cron": "0 2 * * *", "timeZone": "Asia/Tokyo"}
+    job = table.job("http://t/", timeoutSec=7, retryPolicy={"maxAttempts": 5}, schedule=schedule)
+    key = table.run(job, back=3)
     claimed = take(call, ask(key), owner="me")[key]
     assert claimed.task["http"]["url"] == "http://t/"
     assert claimed.retry_policy["maxAttempts"] == 5
     assert (claimed.timeout, claimed.limited, claimed.cancel_requested) == (7.0, False, False)
     assert 3 <= claimed.lateness < 10
+    assert claimed.time_zone == "Asia/Tokyo"
     status, owner, token, lease, timeout, first = table.read(
         key,
         "status, lease_owner, lease_token, lease_expires_at - attempt_started_at,"

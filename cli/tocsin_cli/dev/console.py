@@ -87,6 +87,7 @@ class Banner:
             f"  Target   {self.target}      what the sample jobs call",
             "  Running  PostgreSQL, broker, API, 1 beat node, 1 worker",
             f"  Data     {data}",
+            "  Guard    HTTP jobs may call loopback and public addresses; TOCSIN_HTTP_ALLOW opens more",
         ]
         if self.port != self.wanted_port:
             lines.append(f"  Port     {self.wanted_port} is taken, so the API is on {self.port}")

@@ -24,6 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from tocsin.clock import monotonic
+from tocsin.egress import LOOPBACK
 from tocsin_cli.client import Client
 from tocsin_cli.dev import counts
 from tocsin_cli.dev.children import Child, Ended, Events, Said, Told
@@ -143,6 +144,7 @@ class DevServer:
             "TOCSIN_BROKER_URL": self._stores.broker.url,
             "TOCSIN_API_URL": api,
             "TOCSIN_DRAIN_TIMEOUT": str(DRAIN_SECONDS),
+            "TOCSIN_HTTP_ALLOW": ",".join(filter(None, (os.environ.get("TOCSIN_HTTP_ALLOW"), LOOPBACK))),
             "host": self._options.host,
             "port": str(port),
         }

@@ -12,7 +12,9 @@ from tocsin.model.status import CatchUp, Overlap, Reason
 
 # A request timeout, "too early", rate limiting and server faults pass; other client errors repeat themselves.
 RETRIED_STATUSES = frozenset({408, 425, 429})
-_RETRIED_REASONS = frozenset({Reason.CONNECTION, Reason.TIMEOUT, Reason.LEASE_EXPIRED, Reason.INTERNAL})
+_RETRIED_REASONS = frozenset(
+    {Reason.CONNECTION, Reason.TIMEOUT, Reason.LEASE_EXPIRED, Reason.REPORTED, Reason.INTERNAL}
+)
 # A container's program may have met something that passes; what its image lacks does not come by itself.
 _RETRIED_REASONS |= {Reason.EXIT_CODE, Reason.SIGNAL, Reason.OUT_OF_MEMORY, Reason.IMAGE_PULL, Reason.ENGINE}
 RETRY_AFTER_CAP = timedelta(hours=1)

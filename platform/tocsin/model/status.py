@@ -41,6 +41,8 @@ class Reason(StrEnum):
     ENGINE = "engine"  # the container engine failed, or lost the container
     REFUSED = "refused"  # the operator's policy does not allow the task
     HANDED_OVER = "handed_over"  # the attempt goes on at another worker
+    REPORTED = "reported"  # the target called back and said that it failed
+    TARGET_REFUSED = "target_refused"  # the guard lets no HTTP task call this address
     BAD_TASK = "bad_task"  # this worker cannot execute the definition
     INTERNAL = "internal"  # a fault of tocsin's own
 

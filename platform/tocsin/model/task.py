@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -19,10 +18,12 @@ from pydantic_core import PydanticCustomError
 from tocsin.model.celery_task import TASK_NAME, CeleryTask
 from tocsin.model.docker_task import DockerTask
 from tocsin.model.duration import Document
+from tocsin.model.target_url import LONGEST_URL, UrlFault, url_fault
+from tocsin.model.template import check_json_template, check_template
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")  # RFC 9110, 5.6.2
 _STATUS = re.compile(r"[1-5]xx|[1-5]\d\d")
-# Set by the runner on every request; a job may not say otherwise (docs/api.md, "What the target receives").
+# Set by the runner, with all of `Tocsin-*`; a job may not say otherwise (docs/http-jobs.md).
 RESERVED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "idempotency-key"})
 
 
@@ -30,19 +31,34 @@ class HttpTask(Document):
     """An HTTP call. Success is an expected status within the job's timeout."""
 
     url: str = Field(
-        max_length=2083,
+        max_length=LONGEST_URL,
         description="Absolute http or https URL.",
         examples=["https://billing.internal/close"],
     )
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field("POST")
-    headers: dict[str, str] = Field(default_factory=dict, max_length=64, description="Request headers.")
-    body: str | None = Field(None, max_length=262_144, description="Request body as text.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, max_length=64, description="Request headers; may hold {{ runId }} and the like."
+    )
+    body: str | None = Field(
+        None, max_length=262_144, description="Request body as text; may hold {{ runId }} and the like."
+    )
     json_body: JsonValue = Field(
-        None, alias="json", description="Request body as JSON; sets the content type."
+        None,
+        alias="json",
+        description="Request body as JSON; sets the content type. Its texts may hold {{ runId }} and the like.",
     )
     expect_status: tuple[str, ...] = Field(
         ("2xx",), min_length=1, max_length=50, description="Statuses that mean success: `200`, `2xx`."
     )
+    follow_redirects: bool = Field(
+        False,
+        description="Follow redirects. To another origin go neither the job's headers nor a body.",
+    )
+    completion: Literal["answer", "callback"] = Field(
+        "answer",
+        description="`callback`: a target that answers 202 says later, with a call of its own, how it ended.",
+    )
+    max_redirects: int = Field(5, ge=1, le=20, description="Redirects followed in one attempt at most.")
 
     @field_validator("expect_status", mode="before")
     @classmethod
@@ -63,22 +79,16 @@ class HttpTask(Document):
     @field_validator("url")
     @classmethod
     def _absolute(cls, url: str) -> str:
-        fix = "give an absolute URL such as https://host/path"
-        try:
-            parts = urlsplit(url)
-            _ = parts.port
-        except ValueError:
-            raise PydanticCustomError("http_url", "the URL cannot be read", {"fix": fix}) from None
-        if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\x00-\x1f]", url):
-            raise PydanticCustomError(
-                "http_url", "the URL is not an absolute http or https URL", {"fix": fix}
+        fault = url_fault(url)
+        if fault is None and "{{" in url:
+            fault = UrlFault(
+                code="http_url_template",
+                detail="a URL has no places that are filled in",
+                fix="use {{ … }} in headers and body, or %7B%7B for two braces",
             )
-        if parts.username or parts.password:
-            raise PydanticCustomError(
-                "http_url_credentials",
-                "the URL carries credentials",
-                {"fix": "send them in an Authorization header"},
-            )
+        if fault is not None:
+            kind: Any = fault.code  # pydantic wants a literal
+            raise PydanticCustomError(kind, "{detail}", {"detail": fault.detail, "fix": fault.fix})
         return url
 
     @field_validator("headers")
@@ -91,13 +101,20 @@ class HttpTask(Document):
                     "header {name} cannot be sent",
                     {"name": name[:80], "fix": "use the characters of RFC 9110"},
                 )
-            if name.lower() in RESERVED_HEADERS:
+            check_template(text, at=name)
+            if name.lower() in RESERVED_HEADERS or name.lower().startswith("tocsin-"):
                 raise PydanticCustomError(
                     "http_header_reserved",
                     "header {name} is set by tocsin",
                     {"name": name, "fix": f"remove {name}"},
                 )
         return headers
+
+    @field_validator("body", "json_body")
+    @classmethod
+    def _fillable(cls, value: Any) -> Any:
+        check_json_template(value)
+        return value
 
     @model_validator(mode="after")
     def _one_body(self) -> HttpTask:

@@ -6,8 +6,7 @@ returns was not written: the claim was lost to another worker, or the lease is g
 A batch of runs without overlap policy is one statement in autocommit. When limited runs are among the ended
 ones, one transaction locks their jobs, ends the runs, and gives the oldest waiting runs their triggers.
 
-Weakness: when the connection breaks between commit and answer, a repeated `finish` finds no lease and reports
-its runs as lost, though they were written. The store is right then, only the worker's count is not.
+Weakness: after a break between commit and answer, a repeated `finish` reports what it wrote as lost.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tocsin.model.status import Reason, RunStatus
 from tocsin.store import leases_sql as sql
 from tocsin.store.connections import TCP, UTC_SQL, libpq_url, settings_sql
 
-# Keys come as arrays, and the planner may take their joins for large ones: nested loops are always right.
+# Keys come as arrays, which the planner may take for large ones: nested loops are always right.
 _SESSION = {
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "60s",
@@ -70,6 +69,7 @@ class Claimed:
     cancel_requested: bool
     lateness: float  # seconds from the nominal time to the start of the first attempt
     owner: str = ""  # the job's team
+    time_zone: str | None = None  # the schedule's
 
 
 class Ending(StrEnum):
@@ -80,6 +80,7 @@ class Ending(StrEnum):
     CANCELLED = "cancelled"
     RETRY = "retry"
     RESUME = "resume"  # the same attempt goes on at another worker; its reason is `handed_over`
+    CALLBACK = "callback"  # it goes on until its target calls back; see `callbacks`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ async def _transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def _tuned(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+async def tuned(conn: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
     """For single statements: a transaction only where the session's settings need one."""
     if getattr(conn, "local", ""):
         async with _transaction(conn):
@@ -149,8 +150,8 @@ async def claim(
     conn: Connection, asked: Sequence[Lease], *, owner: str, lease: timedelta
 ) -> dict[RunKey, Claimed]:
     """Take these attempts where the run is queued at that attempt. A run's key may be in `asked` once."""
-    async with _tuned(conn):
-        cursor = await conn.execute(sql.CLAIM, {**_arrays(asked), "owner": owner, "lease": lease})
+    async with tuned(conn):
+        cursor = await conn.execute(sql.CLAIM, {**lease_arguments(asked), "owner": owner, "lease": lease})
     taken = {}
     for row in await cursor.fetchall():
         key = RunKey(row[0], to_micros(row[1]))
@@ -164,14 +165,17 @@ async def claim(
             cancel_requested=row[9],
             lateness=(row[10] - row[1]).total_seconds(),
             owner=row[11],
+            time_zone=row[12],
         )
     return taken
 
 
 async def heartbeat(conn: Connection, held: Sequence[Lease], *, lease: timedelta) -> dict[RunKey, bool]:
     """Renew these leases; for each one still held, whether somebody asked to cancel the run."""
-    async with _tuned(conn):
-        cursor = await conn.execute(sql.HEARTBEAT, {**_arrays(held), "lease": lease, "grace": DEADLINE_GRACE})
+    async with tuned(conn):
+        cursor = await conn.execute(
+            sql.HEARTBEAT, {**lease_arguments(held), "lease": lease, "grace": DEADLINE_GRACE}
+        )
     return {RunKey(job, to_micros(at)): cancel for job, at, cancel in await cursor.fetchall()}
 
 
@@ -179,7 +183,7 @@ async def finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, Ru
     """End these attempts where the lease is still held; the status that each run has now."""
     limited = [r.lease.key for r in results if r.limited]
     if not limited:
-        async with _tuned(conn):
+        async with tuned(conn):
             return await _finish(conn, results)
     async with _transaction(conn):
         jobs = ([key.partition for key in limited], [key.job_id for key in limited])
@@ -206,8 +210,15 @@ async def unregister(conn: Connection, worker: str) -> None:
 
 
 async def _finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, RunStatus]:
+    cursor = await conn.execute(sql.FINISH, finish_arguments(results))
+    return {RunKey(job, to_micros(at)): RunStatus(status) for job, at, status in await cursor.fetchall()}
+
+
+def finish_arguments(results: Sequence[Result]) -> dict[str, Any]:
+    """The arguments of the statement FINISH."""
     outputs = [(n, r.output) for n, r in enumerate(results, start=1) if r.output is not None]
-    columns = {
+    return {
+        **lease_arguments([r.lease for r in results]),
         "endings": [r.ending.value for r in results],
         "reasons": [r.reason and r.reason.value for r in results],
         "errors": [_text(r.error) for r in results],
@@ -219,11 +230,10 @@ async def _finish(conn: Connection, results: Sequence[Result]) -> dict[RunKey, R
         "out_cut": [o.truncated for _, o in outputs],
         "out_content": [o.content for _, o in outputs],
     }
-    cursor = await conn.execute(sql.FINISH, {**_arrays([r.lease for r in results]), **columns})
-    return {RunKey(job, to_micros(at)): RunStatus(status) for job, at, status in await cursor.fetchall()}
 
 
-def _arrays(leases: Sequence[Lease]) -> dict[str, Any]:
+def lease_arguments(leases: Sequence[Lease]) -> dict[str, Any]:
+    """The arguments that name leases in every statement here."""
     nominals: list[datetime] = [lease.key.scheduled_at for lease in leases]
     return {
         "partitions": [lease.key.partition for lease in leases],

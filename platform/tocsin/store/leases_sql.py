@@ -12,6 +12,7 @@ CLAIM = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), mine AS MATERIALIZED (
     SELECT r.partition_id, r.job_id, r.scheduled_at, a.token, j.name, j.timeout_us, j.owner,
            j.definition -> 'task' AS task, j.definition -> 'retryPolicy' AS retry,
+           j.definition -> 'schedule' ->> 'timeZone' AS zone,
            coalesce((j.definition -> 'task' -> 'docker' ->> 'stopGraceSec')::float8, 0) * interval '1 second' AS grace
     FROM unnest(%(partitions)s::int2[], %(jobs)s::uuid[], %(nominals)s::timestamptz[], %(attempts)s::int4[],
                 %(tokens)s::uuid[]) AS a (partition_id, job_id, scheduled_at, attempt, token)
@@ -30,11 +31,12 @@ FROM mine m, clock c
 WHERE r.partition_id = m.partition_id AND r.job_id = m.job_id AND r.scheduled_at = m.scheduled_at
   AND r.scheduled_at BETWEEN %(low)s AND %(high)s
 RETURNING r.job_id, r.scheduled_at, r.attempt, m.token, m.name, m.task, m.retry, m.timeout_us, r.limited,
-          r.cancel_requested, r.started_at, m.owner
+          r.cancel_requested, r.started_at, m.owner, m.zone
 """
 
 # Index: runs_pkey of the nominal days. Cost: two probes and one new row version a run. The lease is not
-# renewed beyond the deadline: a worker that hangs but still beats cannot keep a run for ever.
+# renewed beyond the deadline: a worker that hangs but still beats cannot keep a run for ever. One that has been
+# handed over to a callback has its lease until the deadline, which a late heartbeat must not shorten.
 HEARTBEAT = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), mine AS MATERIALIZED (
     SELECT r.partition_id, r.job_id, r.scheduled_at
@@ -42,7 +44,7 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), mine AS MATERIALIZ
                 %(tokens)s::uuid[]) AS a (partition_id, job_id, scheduled_at, attempt, token)
     JOIN runs r ON r.partition_id = a.partition_id AND r.job_id = a.job_id AND r.scheduled_at = a.scheduled_at
     WHERE r.scheduled_at BETWEEN %(low)s AND %(high)s AND r.status = 'running' AND r.attempt = a.attempt
-      AND r.lease_token = a.token
+      AND r.lease_token = a.token AND starts_with(r.lease_owner, 'callback:') IS NOT TRUE
     ORDER BY r.partition_id, r.job_id, r.scheduled_at
     FOR NO KEY UPDATE OF r
 )
@@ -51,6 +53,28 @@ FROM mine m, clock c
 WHERE r.partition_id = m.partition_id AND r.job_id = m.job_id AND r.scheduled_at = m.scheduled_at
   AND r.scheduled_at BETWEEN %(low)s AND %(high)s
 RETURNING r.job_id, r.scheduled_at, r.cancel_requested
+"""
+
+# Index: runs_pkey of the nominal days. Cost: two probes and one new row version a run. Repeating it changes nothing.
+# A run that somebody wants to cancel is not handed over: nobody would see it.
+HAND_OVER = """
+WITH mine AS MATERIALIZED (
+    SELECT r.partition_id, r.job_id, r.scheduled_at, a.http_status
+    FROM unnest(%(partitions)s::int2[], %(jobs)s::uuid[], %(nominals)s::timestamptz[], %(attempts)s::int4[],
+                %(tokens)s::uuid[], %(http_statuses)s::int2[])
+         AS a (partition_id, job_id, scheduled_at, attempt, token, http_status)
+    JOIN runs r ON r.partition_id = a.partition_id AND r.job_id = a.job_id AND r.scheduled_at = a.scheduled_at
+    WHERE r.scheduled_at BETWEEN %(low)s AND %(high)s AND r.status = 'running' AND r.attempt = a.attempt
+      AND r.lease_token = a.token AND NOT r.cancel_requested
+    ORDER BY r.partition_id, r.job_id, r.scheduled_at
+    FOR NO KEY UPDATE OF r
+)
+UPDATE runs r SET lease_expires_at = r.deadline_at, http_status = m.http_status,
+       lease_owner = CASE WHEN starts_with(r.lease_owner, 'callback:') THEN r.lease_owner ELSE 'callback:' || r.lease_owner END
+FROM mine m
+WHERE r.partition_id = m.partition_id AND r.job_id = m.job_id AND r.scheduled_at = m.scheduled_at
+  AND r.scheduled_at BETWEEN %(low)s AND %(high)s
+RETURNING r.job_id, r.scheduled_at
 """
 
 # Index: jobs_pkey; in key order, as everybody locks jobs, and before the runs.

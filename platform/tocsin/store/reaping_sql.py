@@ -22,7 +22,8 @@ WITH lost AS MATERIALIZED (
 ), verdict AS MATERIALIZED (
     SELECT *, CASE WHEN cancel_requested THEN 'cancelled' WHEN attempt < max_attempts THEN 'queued' ELSE 'failed' END
               AS outcome,
-           CASE why WHEN 'timeout' THEN 'the attempt ran past its deadline and its worker did not say so'
+           CASE WHEN starts_with(lease_owner, 'callback:') THEN 'the target did not call back within the timeout'
+                    WHEN why = 'timeout' THEN 'the attempt ran past its deadline and its worker did not say so'
                     ELSE 'the worker ' || coalesce(lease_owner, '?') || ' stopped renewing its lease' END AS words
     FROM lost
 ), history AS (

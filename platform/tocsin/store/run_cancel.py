@@ -1,6 +1,7 @@
 """Cancelling runs, in the order triggers, job (limited runs only), runs.
 
-A run that no worker holds ends at once, together with its trigger. A running one gets a mark that its worker
+A run that no worker holds ends at once, together with its trigger; so does one that waits for its target to call
+back (`callbacks`). A running one gets a mark that its worker
 sees at the next heartbeat, or at once through NOTIFY `tocsin_cancel`. When a limited run gives up a place,
 the oldest waiting run of the job gets a trigger in the same transaction.
 
@@ -82,7 +83,7 @@ def _cancel(
     chosen = and_(
         chosen, runs.c.status.in_(sorted(LIVE)) if nominal is None else runs.c.scheduled_at == nominal
     )
-    what = select(runs.c.scheduled_at, runs.c.status, runs.c.limited).where(chosen)
+    what = select(runs.c.scheduled_at, runs.c.status, runs.c.limited, runs.c.lease_owner).where(chosen)
     limited = any(row.limited for row in conn.execute(what))
     if limited:
         conn.execute(
@@ -96,13 +97,19 @@ def _cancel(
         _key(row) for row in held
     }:
         raise Moved
-    ending = [row.scheduled_at for row in found if row.status in _HELD]
-    running = [row.scheduled_at for row in found if row.status == RunStatus.RUNNING]
+    ending = [row.scheduled_at for row in found if row.status in _HELD or _waits_for_callback(row)]
+    running = [
+        row.scheduled_at for row in found if row.status == RunStatus.RUNNING and not _waits_for_callback(row)
+    ]
     _end(conn, job_id, ending, reason, words)
     _ask(conn, job_id, running)
     if limited and ending and nominal is not None:
         release_next(conn, job_id)
     return Cancelled(ended=len(ending), asked=len(running)), found
+
+
+def _waits_for_callback(row: Any) -> bool:
+    return row.status == RunStatus.RUNNING and str(row.lease_owner).startswith("callback:")
 
 
 def _key(trigger: Row[Any]) -> tuple[datetime, datetime]:
@@ -118,7 +125,7 @@ def _end(conn: Connection, job_id: UUID, nominals: list[datetime], reason: Reaso
             runs.c.partition_id == partition_of(job_id),
             runs.c.job_id == job_id,
             runs.c.scheduled_at.in_(nominals),
-            runs.c.status.in_(_HELD),
+            runs.c.status.in_([*_HELD, RunStatus.RUNNING]),  # all are locked
         )
         .values(
             status=str(RunStatus.CANCELLED),
@@ -126,6 +133,9 @@ def _end(conn: Connection, job_id: UUID, nominals: list[datetime], reason: Reaso
             error=words,
             cancel_requested=True,
             finished_at=database_now(conn),
+            lease_token=None,
+            lease_expires_at=None,
+            deadline_at=None,
         )
     )
     conn.execute(delete(triggers).where(_run_triggers(job_id, None), triggers.c.scheduled_at.in_(nominals)))

@@ -82,6 +82,24 @@ def remove(client: APIClient, container: str, *, force: bool = False) -> None:
             raise
 
 
+def has_ended(client: APIClient, container: str) -> bool:
+    """Whether the container has ended, or is gone."""
+    try:
+        return is_over(client.inspect_container(container)["State"])
+    except NotFound:
+        return True
+
+
+def send_signal(client: APIClient, container: str, name: str | None) -> None:
+    """Send a signal, by default the one that the image asks to be stopped with."""
+    try:
+        name = name or client.inspect_container(container)["Config"].get("StopSignal") or "SIGTERM"
+        client.kill(container, name)
+    except APIError as error:
+        if error.status_code not in (404, 409):  # it has ended
+            raise
+
+
 def outcome_of(ended: Ended, *, timeout: float | None = None) -> Outcome:
     """What the end means; `timeout` in seconds when the worker ended it for that."""
     code = ended.exit_code

@@ -122,7 +122,8 @@ class Engine:
             except FAILURES as error:
                 failure = failure_of(error)
                 if isinstance(failure, EngineDownError):
-                    client = _drop(client)
+                    _drop(client)
+                    client = None
                 future.set_exception(failure)
             except BaseException as error:
                 future.set_exception(error)

@@ -93,7 +93,7 @@ def _inspect(client: APIClient, image: Image) -> Found | None:
         return None
     declared = ((found.get("Config") or {}).get("Volumes")) or {}
     try:
-        volumes = {container_path(path): {} for path in declared}
+        volumes: dict[str, Any] = {container_path(path): {} for path in declared}
     except PydanticCustomError:
         raise RefusedError(400, "the image declares a volume at a path that cannot be replaced") from None
     return Found(id=found["Id"], volumes=volumes)

@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tocsin.errors import TocsinError
@@ -70,7 +71,7 @@ class Janitor:
             if is_left_over(state, self._engine.identity) and not self._held(run):
                 container = found[run]["Id"]
                 logger.info("%s is %s: its container is removed", run, state.status)
-                await self._engine.call(lambda client, c=container: ending.remove(client, c, force=True))
+                await self._engine.call(partial(ending.remove, container=container, force=True))
                 gone += 1
         return gone
 
@@ -82,7 +83,7 @@ class Janitor:
         for shard, runs in by_shard.items():
             link = Link(shard.dsn, shard.name)
             try:
-                known |= await link.run(lambda conn, keys=runs: states(conn, keys))
+                known |= await link.run(partial(states, keys=runs))
             finally:
                 await link.close()
         return known

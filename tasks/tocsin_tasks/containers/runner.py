@@ -22,7 +22,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from docker import APIClient
-from docker.errors import APIError, NotFound
+from docker.errors import APIError
 
 from tocsin import clock
 from tocsin.errors import TocsinError
@@ -164,7 +164,7 @@ class _Container:
                 while True:
                     await event.wait()
                     event.clear()
-                    if await self._patiently(lambda client: _is_over(client, container)):
+                    if await self._patiently(lambda client: ending.has_ended(client, container)):
                         return True
         except TimeoutError:
             return False
@@ -173,9 +173,9 @@ class _Container:
 
     async def _stop(self, container: str) -> None:
         """Ask it to stop, kill it after the grace. Raises LostError."""
-        await self._patiently(lambda client: _signal(client, container, None))
+        await self._patiently(lambda client: ending.send_signal(client, container, None))
         if not await self._wait(container, clock.monotonic() + self._task.stop_grace_sec):
-            await self._patiently(lambda client: _signal(client, container, "SIGKILL"))
+            await self._patiently(lambda client: ending.send_signal(client, container, "SIGKILL"))
             if not await self._wait(container, clock.monotonic() + KILLED_SECONDS):
                 logger.error("%s: its container was killed and does not end", self._attempt.key)
 
@@ -232,23 +232,6 @@ _FAULTS = (APIError, ValueError)
 def _until(deadline: float) -> asyncio.Timeout:
     """`deadline` is on the monotonic clock."""
     return asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - clock.monotonic())
-
-
-def _is_over(client: APIClient, container: str) -> bool:
-    try:
-        return ending.is_over(client.inspect_container(container)["State"])
-    except NotFound:
-        return True
-
-
-def _signal(client: APIClient, container: str, name: str | None) -> None:
-    """Send a signal, by default the one that the image asks to be stopped with."""
-    try:
-        name = name or client.inspect_container(container)["Config"].get("StopSignal") or "SIGTERM"
-        client.kill(container, name)
-    except APIError as error:
-        if error.status_code not in (404, 409):  # it has ended
-            raise
 
 
 def _seconds_since(text: str) -> float:
