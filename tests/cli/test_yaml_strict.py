@@ -49,7 +49,7 @@ def test_a_key_stays_text() -> None:
         ("a: b: c\n", (1, 5), "mapping values are not allowed here", "quote"),
         ("? [1]\n: 2\n", (1, 3), "a key is not text", "plain text"),
         ("a: 1\nb: \x07\n", (2, 1), "a character that YAML does not allow", "remove"),
-        ("[" * 60 + "]" * 60, (1, 52), "more than 50 levels", "flatter"),
+        ("[" * 70 + "]" * 70, (1, 65), "more than 63 levels", "flatter"),
     ],
 )
 def test_refusals(text: str, place: tuple[int, int], problem: str, fix: str) -> None:

@@ -28,7 +28,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-DEPTH = 50
+DEPTH = 63  # below the first level; the API reads bodies of 64 levels
 VALUES = 100_000
 Scalar = str | int | float | bool | None
 Value = Scalar | list["Value"] | dict[str, "Value"]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from tocsin.model.duration import Document, Seconds
+from tocsin.model.duration import Document, Flag, Seconds, Whole
 from tocsin.model.image import LONGEST, parse_image
 from tocsin.model.size import Size
 
@@ -98,7 +98,7 @@ class VolumeMount(Document):
 
     name: str = Field(max_length=128, description="Name of the volume.", examples=["reports"])
     path: Path = Field(description="Where it is mounted.", examples=["/data"])
-    read_only: bool = Field(True, description="Whether the container may only read it.")
+    read_only: Flag = Field(True, description="Whether the container may only read it.")
 
     @model_validator(mode="before")
     @classmethod
@@ -145,7 +145,7 @@ class DockerTask(Document):
     )
     memory: Size = Field(256 * MEBI, ge=LEAST_MEMORY, description="Memory, swap included: `256Mi`.")
     cpus: float = Field(1.0, ge=0.01, le=512, allow_inf_nan=False, description="Processors: `0.5`.")
-    pids: int = Field(64, ge=4, le=32_768, description="Processes and threads at once.")
+    pids: Whole = Field(64, ge=4, le=32_768, description="Processes and threads at once.")
     tmpfs: dict[Path, Size] = Field(
         default_factory=lambda: {"/tmp": 64 * MEBI},
         max_length=16,
@@ -155,7 +155,7 @@ class DockerTask(Document):
         "none", max_length=128, description="`none`, or a network that the operator's policy allows."
     )
     volumes: tuple[VolumeMount, ...] = Field((), max_length=16, description="Named volumes to mount.")
-    read_only_root: bool = Field(True, description="Whether the image's own files can only be read.")
+    read_only_root: Flag = Field(True, description="Whether the image's own files can only be read.")
     pull: Literal["never", "missing", "always"] = Field(
         "missing", description="When the image is pulled: `never`, when it is `missing`, or `always`."
     )

@@ -84,3 +84,9 @@ class CatchUp(StrEnum):
     ALL = "all"
     LATEST = "latest"
     NONE = "none"
+
+
+# What the API adds to a job document; a job file must not carry it.
+SERVER_FIELDS = frozenset(
+    {"jobId", "version", "createdAt", "updatedAt", "nextRunAt", "pauseReason", "namespace", "lastRun"}
+)

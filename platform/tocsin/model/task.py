@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from tocsin.model.celery_task import TASK_NAME, CeleryTask
 from tocsin.model.docker_task import DockerTask
-from tocsin.model.duration import Document
+from tocsin.model.duration import Document, Flag, Whole
 from tocsin.model.target_url import LONGEST_URL, UrlFault, url_fault
 from tocsin.model.template import check_json_template, check_template
 
@@ -50,7 +50,7 @@ class HttpTask(Document):
     expect_status: tuple[str, ...] = Field(
         ("2xx",), min_length=1, max_length=50, description="Statuses that mean success: `200`, `2xx`."
     )
-    follow_redirects: bool = Field(
+    follow_redirects: Flag = Field(
         False,
         description="Follow redirects. To another origin go neither the job's headers nor a body.",
     )
@@ -58,7 +58,7 @@ class HttpTask(Document):
         "answer",
         description="`callback`: a target that answers 202 says later, with a call of its own, how it ended.",
     )
-    max_redirects: int = Field(5, ge=1, le=20, description="Redirects followed in one attempt at most.")
+    max_redirects: Whole = Field(5, ge=1, le=20, description="Redirects followed in one attempt at most.")
 
     @field_validator("expect_status", mode="before")
     @classmethod

@@ -1,11 +1,10 @@
 """Leases: what a worker writes. Claim a run, renew its lease, end its attempt; each in batches.
 
-Every write is conditional on (run, attempt, lease token, status). A run that is missing from what a function
-returns was not written: the claim was lost to another worker, or the lease is gone and the result with it.
+Every write is conditional on (run, attempt, lease token, status). A run that a function does not return was not
+written: another worker has the claim, or the lease is gone and the result with it.
 
 A batch of runs without overlap policy is one statement in autocommit. When limited runs are among the ended
 ones, one transaction locks their jobs, ends the runs, and gives the oldest waiting runs their triggers.
-
 Weakness: after a break between commit and answer, a repeated `finish` reports what it wrote as lost.
 """
 
