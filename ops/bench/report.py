@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-OUT = Path(__file__).with_name("out")
+OUT = Path(os.environ.get("TOCSIN_BENCH_OUT") or Path(__file__).with_name("out"))
 _NAMES = ("tocsin", "celery", "kombu", "psycopg", "celery-redbeat", "APScheduler", "procrastinate", "dbos")
 
 

@@ -33,8 +33,7 @@ from tocsin.ids import format_job_id
 _CHILD = str(Path(__file__).with_name("emission_child.py"))
 _LOADER = str(Path(__file__).with_name("load.py"))
 _CALLS = 500
-_REST = 20.0  # seconds
-_STREAM = (1000, 10)  # jobs a second, seconds
+_STREAM_SECONDS = 10
 
 
 def load(place: stand.Stand, count: int, loaders: int, name: str) -> float:
@@ -48,10 +47,12 @@ def load(place: stand.Stand, count: int, loaders: int, name: str) -> float:
     return time.monotonic() - begin
 
 
-def fire(place: stand.Stand, conn: psycopg.Connection[Any], counts: list[int], name: str) -> dict[str, Any]:
-    """Make jobs due, `counts` of them in each second, and let a node fire them."""
+def fire(
+    place: stand.Stand, conn: psycopg.Connection[Any], counts: list[int], name: str, lead: float
+) -> dict[str, Any]:
+    """Make jobs due, `counts` of them in each second, and let a node fire them; `lead` seconds for filling."""
     total = sum(counts)
-    at = stand.later(conn, 20 + total / 8_000)
+    at = stand.later(conn, lead + total / 8_000)
     for second, count in enumerate(counts):
         stand.fill(
             conn, count, at + timedelta(seconds=second), every="1000h", name=f"{name}-{second}", analyze=False
@@ -84,18 +85,18 @@ def first_firing(place: stand.Stand, conn: psycopg.Connection[Any], name: str) -
         return float(json.loads(process.stdout.readline())["first"]) - begin
 
 
-def rest(place: stand.Stand) -> float:
+def rest(place: stand.Stand, seconds: float) -> float:
     """Percent of one core that PostgreSQL takes while a node has nothing to fire."""
     with ExitStack() as stack:
         stand.child(stack, ["-m", "beatshard"], place.env())
         time.sleep(5.0)
         meter = usage.Meter({"postgres": place.postgres_pid})
         meter.start()
-        end = time.monotonic() + _REST
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(1.0)
             meter.sample()
-        return meter.seconds()["postgres"] / _REST * 100
+        return meter.seconds()["postgres"] / seconds * 100
 
 
 def calls(place: stand.Stand, conn: psycopg.Connection[Any]) -> tuple[float, float]:
@@ -145,12 +146,12 @@ def free_port() -> int:
 
 
 def measure(
-    place: stand.Stand, conn: psycopg.Connection[Any], due: int, name: str
+    place: stand.Stand, conn: psycopg.Connection[Any], options: argparse.Namespace, name: str
 ) -> dict[str, tuple[float, str]]:
     """Every figure of one size, with its unit."""
     conn.execute("VACUUM ANALYZE jobs, triggers, runs")
-    burst = fire(place, conn, [due], f"{name}-burst")
-    stream = fire(place, conn, [_STREAM[0]] * _STREAM[1], f"{name}-stream")
+    burst = fire(place, conn, [options.due], f"{name}-burst", options.lead)
+    stream = fire(place, conn, [options.stream] * _STREAM_SECONDS, f"{name}-stream", options.lead)
     read, page = calls(place, conn)
     return {
         "firing rate": (burst["rate"], "runs/s"),
@@ -159,7 +160,7 @@ def measure(
         "node memory, peak": (max(burst["rss"], stream["rss"]), "MiB"),
         "GET /jobs/{id} p99": (read, "ms"),
         "GET /jobs/{id}/runs p99": (page, "ms"),
-        "PostgreSQL at rest": (rest(place), "% of a core"),
+        "PostgreSQL at rest": (rest(place, options.rest), "% of a core"),
     }
 
 
@@ -170,17 +171,20 @@ def main() -> int:
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--due", type=int, default=100_000)
     parser.add_argument("--loaders", type=int, default=2)
+    parser.add_argument("--stream", type=int, default=1000, help="jobs a second")
+    parser.add_argument("--rest", type=float, default=20.0, help="seconds")
+    parser.add_argument("--lead", type=float, default=20.0, help="seconds for filling, beside its own time")
     options = parser.parse_args()
     with stand.servers() as place, stand.connect(place.database) as conn:
         conn.execute("CREATE EXTENSION IF NOT EXISTS tsm_system_rows")
         load(place, options.small, 1, "few")
-        few = measure(place, conn, options.due, "few")
+        few = measure(place, conn, options, "few")
         took = load(place, options.jobs - options.small, options.loaders, "many")
         (size,) = conn.execute(
             "SELECT pg_total_relation_size('jobs') + pg_total_relation_size('triggers')"
         ).fetchone()  # type: ignore[misc]
         (rows,) = conn.execute("SELECT count(*) FROM jobs").fetchone()  # type: ignore[misc]
-        many = measure(place, conn, options.due, "many")
+        many = measure(place, conn, options, "many")
     words = f"{rows:,} jobs; reference: {options.small:,}"
     figures = [
         Figure(figure="loading", value=options.jobs / took, unit="jobs/s", conditions=f"COPY, {took:.0f} s"),
