@@ -57,7 +57,7 @@ class Execution:
         if kind == "http":
             return await self._http.run(attempt.claimed, attempt.deadline, attempt.secret)
         if kind == "celery":
-            return await self._celery.run(attempt.claimed, attempt.deadline)
+            return await self._celery.run(attempt.claimed, attempt.deadline, attempt.secret)
         return failed(Reason.BAD_TASK, f"this worker cannot execute tasks of the kind {kind!r:.40}")
 
 
