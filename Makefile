@@ -4,6 +4,7 @@ VENV ?= .venv
 PYTHON ?= python3
 ARGS ?=
 PYTEST_ARGS ?=
+TEST_WORKERS ?= 3
 SEEDS ?= 20
 
 BIN := $(VENV)/bin
@@ -24,8 +25,8 @@ dev: $(VENV)/.dev ## Start tocsin with everything it needs on this machine; ARGS
 
 install: $(VENV)/.test ## Make the virtual environment, with all that development needs
 
-test: services install lint types ## Install what is missing, then lint, type-check and test; PYTEST_ARGS="-k name"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: services install lint types ## Install what is missing, then lint, type-check and test; PYTEST_ARGS="-k name", TEST_WORKERS=0 for one process
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.test ## Check style and formatting
 	@$(BIN)/ruff check --quiet .

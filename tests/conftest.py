@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tocsin.egress import LOOPBACK
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres, EmbeddedServerError
 
 _SESSION = Session()
-_LEFT: list[Leftover] = []
+_LEFT: list[Leftover | str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,10 +34,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """After the last finalizer: a process that is left fails the session."""
+    """After the last finalizer: a process that is left fails the session. A worker of xdist tells the controller."""
     _LEFT.extend(_SESSION.end())
     if _LEFT:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left"] = [str(leftover) for leftover in _LEFT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """What a worker of xdist has left, at the controller."""
+    _LEFT.extend(getattr(node, "workeroutput", {}).get("left", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

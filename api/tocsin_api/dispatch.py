@@ -24,8 +24,8 @@ from tocsin.settings import Settings
 from tocsin_api import jsontext
 from tocsin_api.answers import Answer, ApiError, problem
 from tocsin_api.calls import Call, idempotency_key
-from tocsin_api.models import NoQuery, WaitQuery
 from tocsin_api.operations import PATCH, Operation
+from tocsin_api.queries import NoQuery, WaitQuery
 
 THREADS = 16
 WAITING = 256
@@ -135,6 +135,7 @@ def _decode(call: Call, operation: Operation, raw: bytes, media_type: str) -> Ca
     if operation.request is not None:
         if raw:
             _check_media_type(operation, media_type)
+            _check_coding(call.headers.get("content-encoding", ""))
             value = jsontext.loads(raw)
         elif operation.request is PATCH:
             value = None
@@ -143,16 +144,31 @@ def _decode(call: Call, operation: Operation, raw: bytes, media_type: str) -> Ca
     return idempotency_key(call, operation.method, jsontext.canonical(value)) if operation.keyed else call
 
 
+def _check_coding(coding: str) -> None:
+    if coding.strip().lower() not in {"", "identity"}:
+        raise ApiError(
+            "unsupported_media_type",
+            f"the body is coded as {coding.strip()[:80]}, which this server does not read",
+            fix="send the body as it is, without Content-Encoding",
+        )
+
+
 def _check_media_type(operation: Operation, header: str) -> None:
     name, _, parameters = header.partition(";")
     accepted = {"application/json"} | (
         {"application/merge-patch+json"} if operation.request == PATCH else set()
     )
-    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
-    if name.strip().lower() not in accepted or charset not in {"", "utf-8", "utf8"}:
+    if name.strip().lower() not in accepted:
         raise ApiError(
             "unsupported_media_type",
             f"the body is {name.strip()[:80] or 'of no named type'}, not {' or '.join(sorted(accepted))}",
+        )
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    if charset not in {"", "utf-8", "utf8"}:
+        raise ApiError(
+            "unsupported_media_type",
+            f"the body is said to be {charset[:80]}; JSON is UTF-8 (RFC 8259)",
+            fix="encode the body in UTF-8, and send Content-Type: application/json without a charset",
         )
 
 

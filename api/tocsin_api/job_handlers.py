@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -16,7 +17,9 @@ from tocsin.store import cursors, job_edits, jobs, listing
 from tocsin.store.jobs import Job
 from tocsin_api.answers import Answer, ApiError, as_json, etag
 from tocsin_api.calls import Call
-from tocsin_api.models import MAX_LIMIT, DeleteQuery, JobQuery
+from tocsin_api.containers import check_container
+from tocsin_api.models import MAX_LIMIT, JobQuery
+from tocsin_api.queries import DeleteQuery, WriteQuery
 from tocsin_api.targets import check_target
 from tocsin_api.views import job_view
 
@@ -24,12 +27,23 @@ _PARTIAL = "send the request again after the time in Retry-After, or with partia
 
 
 def create(call: Call) -> Answer:
-    """POST /jobs"""
+    """POST /jobs; with `dryRun` the job is made and taken back in one transaction, and no key is used up."""
     doc: JobDocument = call.body
+    check_container(call.settings.policy, doc.document())
     check_target(call.settings.egress, doc.document())
     namespace = call.settings.namespace
     partition = partition_of_name(namespace, doc.name)
+    if call.query_as(WriteQuery).dry_run:
+        return call.read(partition, lambda conn: _undone(conn, lambda: jobs.create(conn, doc, namespace)))
     return call.effect(partition, lambda conn: _created(jobs.create(conn, doc, namespace)), bound=True)
+
+
+def _undone(conn: Connection, write: Callable[[], Job]) -> Answer:
+    """The answer of a write that is taken back."""
+    with conn.begin_nested() as savepoint:
+        job = write()
+        savepoint.rollback()
+    return as_json(job_view(job))
 
 
 def _created(job: Job) -> Answer:
@@ -52,6 +66,7 @@ def read(call: Call) -> Answer:
 def patch(call: Call) -> Answer:
     """PATCH /jobs/{jobId}: a merge patch; the merged document is validated as a whole."""
     changes, expected = call.body, call.expected()
+    dry = call.query_as(WriteQuery).dry_run
     if not isinstance(changes, dict):
         raise InvalidError(
             [
@@ -67,11 +82,17 @@ def patch(call: Call) -> Answer:
     def merged(document: dict[str, Any]) -> Any:
         return merge_job(document, changes)
 
-    def work(conn: Connection) -> Answer:
+    def edited(conn: Connection) -> Job:
         job = job_edits.edit(conn, call.job, merged, expected)
-        if "task" in changes:  # any other edit stays possible when the policy has become narrower
+        # Any other edit stays possible when a policy has become narrower.
+        if {"task", "owner"} & changes.keys():
+            check_container(call.settings.policy, job.document)
+        if "task" in changes:
             check_target(call.settings.egress, job.document)
-        return _answer(job)
+        return job
+
+    def work(conn: Connection) -> Answer:
+        return _undone(conn, lambda: edited(conn)) if dry else _answer(edited(conn))
 
     return call.read(call.job.partition, work)
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
-from tocsin.model.duration import Document
+from tocsin.model.duration import Document, Whole
 from tocsin.model.job import JobDocument, ScheduleField
 from tocsin.model.status import RunOrigin, RunStatus
 
 MAX_LIMIT = 1000
-MAX_WAIT = 30.0
 
 
 def _words(value: Any) -> Any:
@@ -27,6 +27,19 @@ Limit = Annotated[
     Field(50, ge=1, description="Items on a page; more than 1000 is taken as 1000.", examples=[50]),
 ]
 Cursor = Annotated[str | None, Field(None, description="`nextCursor` of the page before.")]
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, str | None):
+        return value
+    raise PydanticCustomError(
+        "datetime_type",
+        "input should be an instant as text",
+        {"fix": "write an instant such as 2026-03-08T02:30:00Z"},
+    )
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_as_text)]
 
 
 class JobQuery(Document):
@@ -58,32 +71,6 @@ class RunQuery(Document):
     cursor: Cursor
 
 
-class NoQuery(Document):
-    """No query parameters."""
-
-
-class WaitQuery(Document):
-    """How long a GET of a run may wait."""
-
-    wait_sec: float = Field(
-        0, ge=0, le=MAX_WAIT, description="Wait until the run has ended, at most this many seconds."
-    )
-
-
-class DeleteQuery(Document):
-    """What a delete does to the job's live runs."""
-
-    runs: Literal["keep", "cancel"] = Field("keep", description="Let live runs go on, or cancel them.")
-
-
-class SpanQuery(Document):
-    """A stretch of nominal times; by default a day back and a day ahead."""
-
-    from_: AwareDatetime | None = Field(None, alias="from", description="First instant.")
-    to: AwareDatetime | None = Field(None, description="Last instant.")
-    limit: Limit
-
-
 class ReasonBody(Document):
     """Why, for people."""
 
@@ -99,7 +86,7 @@ class EmptyBody(Document):
 class RunBody(Document):
     """A manual run."""
 
-    nominal_time: AwareDatetime | None = Field(
+    nominal_time: Instant | None = Field(
         None, description="The nominal time it stands for; the present instant when left out."
     )
 
@@ -108,8 +95,8 @@ class PreviewBody(Document):
     """A schedule to try out."""
 
     schedule: ScheduleField
-    from_: AwareDatetime | None = Field(None, alias="from", description="Start; now when left out.")
-    count: int = Field(10, ge=1, le=1000, description="How many nominal times.")
+    from_: Instant | None = Field(None, alias="from", description="Start; now when left out.")
+    count: Whole = Field(10, ge=1, le=1000, description="How many nominal times.")
 
 
 class _Out(BaseModel):

@@ -16,6 +16,7 @@ from tocsin_api import other_handlers as other
 from tocsin_api import run_handlers as run
 from tocsin_api.answers import Answer
 from tocsin_api.calls import Call
+from tocsin_api.queries import DeleteQuery, SpanQuery, WaitQuery, WriteQuery
 
 Handler = Callable[[Call], Answer]
 PATCH = "merge-patch"  # a body that is checked after it has been merged
@@ -82,7 +83,8 @@ def _add_jobs(add: Callable[..., None]) -> None:
     one = "/jobs/{job_id}"
     add(
         "createJob", "POST", "/jobs", job.create, "Create a job", **_JOB, status=201, request=JobDocument,
-        response=m.JobOut, problems=("name_taken", *_KEYED), headers=("Location", "ETag"), keyed=True,
+        query=WriteQuery, response=m.JobOut, problems=("name_taken", *_KEYED), headers=("Location", "ETag"),
+        keyed=True,
     )  # fmt: skip
     add(
         "listJobs", "GET", "/jobs", job.index, "List jobs, newest first", **_JOB, query=m.JobQuery,
@@ -94,12 +96,12 @@ def _add_jobs(add: Callable[..., None]) -> None:
     )  # fmt: skip
     add(
         "updateJob", "PATCH", one, job.patch, "Change a job (merge patch)", **_JOB, request=PATCH,
-        response=m.JobOut, problems=("not_found", "stale_version", "bad_header"), headers=("ETag",),
-        matched=True,
+        query=WriteQuery, response=m.JobOut, problems=("not_found", "stale_version", "bad_header"),
+        headers=("ETag",), matched=True,
     )  # fmt: skip
     add(
         "deleteJob", "DELETE", one, job.delete, "Delete a job and its trigger", **_JOB, status=204,
-        query=m.DeleteQuery, problems=("not_found", "stale_version", "bad_header"), matched=True,
+        query=DeleteQuery, problems=("not_found", "stale_version", "bad_header"), matched=True,
     )  # fmt: skip
     for name, handler, words in (
         ("pause", job.pause, "Pause a job"),
@@ -124,12 +126,12 @@ def _add_runs(add: Callable[..., None]) -> None:
     )  # fmt: skip
     add(
         "listOccurrences", "GET", "/jobs/{job_id}/occurrences", run.occurrences,
-        "Say what became of a job's nominal times, and which come", **_RUN, query=m.SpanQuery,
+        "Say what became of a job's nominal times, and which come", **_RUN, query=SpanQuery,
         response=m.OccurrencePage, problems=("not_found",),
     )  # fmt: skip
     add(
         "getRun", "GET", "/runs/{run_id}", run.read, "Read a run, its attempts and its output", **_RUN,
-        query=m.WaitQuery, response=m.RunOut, problems=("not_found", "gone"), waits=True,
+        query=WaitQuery, response=m.RunOut, problems=("not_found", "gone"), waits=True,
     )  # fmt: skip
     for name, handler, words, conflict, body in (
         ("retry", run.retry, "Run it again, as a new run", "run_not_final", m.EmptyBody),

@@ -14,7 +14,8 @@ from tocsin.store.transactions import database_now
 from tocsin_api.answers import Answer, ApiError, as_json
 from tocsin_api.calls import Call
 from tocsin_api.job_handlers import page
-from tocsin_api.models import MAX_LIMIT, RunQuery, SpanQuery
+from tocsin_api.models import MAX_LIMIT, RunQuery
+from tocsin_api.queries import SpanQuery
 from tocsin_api.views import occurrence_view, run_view
 
 _DAY = timedelta(days=1)

@@ -4,8 +4,12 @@ One GET for each job, one POST or PATCH for each that differs, nothing for the r
 version that the plan was made from, so a job that changed in between is refused (exit code 5), not
 overwritten.
 
-Weakness: the jobs are written one by one; after a failure in the middle the ones before it are written. The
-rest is still tried, and applying again goes on where it stopped.
+Before the first write, every change goes through the server as a dry run, so that what it refuses is known while
+nothing is written.
+
+Weakness: the jobs are written one by one; when something happens between the dry run and the write (the server
+stops, somebody else takes a name), the jobs before it are written. The rest is still tried, and applying again
+goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -35,22 +39,39 @@ def _existing(client: Client, name: str) -> dict[str, Any] | None:
         raise
 
 
+def try_out(client: Client, steps: Sequence[Step], failed: Callable[[Step, Failure], None]) -> Failure | None:
+    """Have the server check every write without making it. Returns the first failure; `failed` is told of each."""
+    _, first = _each(steps, failed, lambda step: _write(client, step, dry=True))
+    return first
+
+
 def carry_out(
     client: Client, steps: Sequence[Step], failed: Callable[[Step, Failure], None]
 ) -> tuple[int, Failure | None]:
     """Write what differs. Returns how many were written and the first failure; `failed` is told of each."""
-    written = 0
+    return _each(steps, failed, lambda step: _write(client, step))
+
+
+def _each(
+    steps: Sequence[Step], failed: Callable[[Step, Failure], None], act: Callable[[Step], None]
+) -> tuple[int, Failure | None]:
+    done = 0
     first: Failure | None = None
     for step in steps:
+        if step.action is Action.UNCHANGED:
+            continue
         try:
-            if step.action is Action.CREATE:
-                client.post("/jobs", step.body)
-            elif step.action is Action.UPDATE:
-                client.patch(job_path(step.job_id or step.name), step.body, version=step.version)
-            else:
-                continue
-            written += 1
+            act(step)
+            done += 1
         except Failure as failure:
             failed(step, failure)
             first = first or failure
-    return written, first
+    return done, first
+
+
+def _write(client: Client, step: Step, *, dry: bool = False) -> None:
+    query = "?dryRun=true" if dry else ""
+    if step.action is Action.CREATE:
+        client.post(f"/jobs{query}", step.body)
+    else:
+        client.patch(f"{job_path(step.job_id or step.name)}{query}", step.body, version=step.version)

@@ -17,6 +17,17 @@ from typing import Any
 from tocsin_cli.exits import ExitCode, exit_for_status
 
 _MOST_PROBLEMS = 50
+# The server speaks of its API; here the same advice in commands.
+_COMMANDS: Mapping[str, str] = {
+    "not_found": "check the name; `tocsin job list` shows the jobs, `tocsin run list JOB` the runs of one",
+    "name_taken": "choose another name, or change the job with `tocsin job edit` or `tocsin apply`",
+    "run_exists": "look at the run with `tocsin run list`, or repeat it with `tocsin run retry`",
+    "run_final": "look at it with `tocsin run get`; `tocsin run retry` runs it once more",
+    "run_not_final": "wait for its end with `tocsin run watch`, or end it with `tocsin run cancel`",
+    "stale_version": "read the job again with `tocsin job get`, and repeat the change",
+    "shard_unavailable": "try again in a moment; `tocsin shard list` names the shard that is away",
+    "method_not_allowed": "the server is of another version; `tocsin --version` shows this one",
+}
 _DEFAULT_FIX: Mapping[ExitCode, str] = {
     ExitCode.NOT_FOUND: "check the name; `tocsin job list` shows the jobs there are",
     ExitCode.AUTH: "give a token that has the scope",
@@ -71,7 +82,11 @@ def from_problem(status: int, document: object, where: str) -> Failure:
         fix = str(items[0].get("fix") or body.get("fix") or _DEFAULT_FIX[exit_code])
         problems = [_pointed(items[0])]
     else:
-        fix = str(body.get("fix") or (_DEFAULT_FIX[exit_code] if not items else "correct these fields"))
+        fix = str(
+            _COMMANDS.get(str(body.get("code")))
+            or body.get("fix")
+            or (_DEFAULT_FIX[exit_code] if not items else "correct these fields")
+        )
         problems = [". ".join(filter(None, (_pointed(item), item.get("fix")))) for item in items]
     return Failure(
         detail.rstrip("."),

@@ -32,6 +32,19 @@ INVALID = [
     ({"schedule": {"at": "2020-01-01T00:00:00"}}, "#/schedule/at", "instant_naive"),
     ({"schedule": {"cron": "@daily", "end": "2020-01-01T00:00:00Z"}}, "#/schedule/end", "schedule_never_fires"),
     ({"schedule": {"at": "1960-01-01T00:00:00Z"}}, "#/schedule/at", "schedule_never_fires"),
+    ({"schedule": {"at": "2020-01-01T00:00:00Z"}}, "#/schedule/at", "schedule_never_fires"),
+    ({"schedule": {"at": "2020-01-01T00:00:00Z"}, "catchUp": "all"}, "#/schedule/at", "schedule_never_fires"),
+    ({"schedule": {"at": "2020-01-01T00:00:00Z"}, "paused": True}, "#/schedule/at", "schedule_never_fires"),
+    ({"paused": "yes"}, "#/paused", "bool_type"),
+    ({"paused": 1}, "#/paused", "bool_type"),
+    ({"timeoutSec": "5"}, "#/timeoutSec", "float_type"),
+    ({"timeoutSec": True}, "#/timeoutSec", "float_type"),
+    ({"retryPolicy": {"maxAttempts": "3"}}, "#/retryPolicy/maxAttempts", "int_type"),
+    ({"retryPolicy": {"noRetryOn": [99999]}}, "#/retryPolicy/noRetryOn/0", "less_than_equal"),
+    ({"retryPolicy": {"retryOn": [404], "noRetryOn": [404]}}, "#/retryPolicy/noRetryOn", "retry_contradiction"),
+    ({"retryPolicy": {"initial": "1h", "max": "1s"}}, "#/retryPolicy/max", "retry_backoff"),
+    ({"name": "job_" + "0" * 32}, "#/name", "name_like_id"),
+    ({"name": "run_" + "0" * 46}, "#/name", "name_like_id"),
     ({"timeout": "-5s"}, "#/timeout", "duration_syntax"),
     ({"timeout": "0s"}, "#/timeout", "greater_than"),
     ({"timeoutSec": -5}, "#/timeoutSec", "greater_than"),
@@ -50,8 +63,8 @@ INVALID = [
     ({"labels": {"a": 1}}, "#/labels/a", "string_type"),
     ({"labels": {"a/b~c": 1}}, "#/labels/a~1b~0c", "string_type"),
     ({"task": {}}, "#/task", "task_kind"),
-    ({"task": {"docker": {}}}, "#/task", "task_kind"),
     ({"task": {"http": {}}}, "#/task/http/url", "missing"),
+    ({"task": {"docker": {}}}, "#/task/docker/image", "missing"),
     ({"task": {"http": {"url": "ftp://h/"}}}, "#/task/http/url", "http_url"),
     ({"task": {"http": {"url": "http://a:b@h/"}}}, "#/task/http/url", "http_url_credentials"),
     ({"task": {"http": {**HTTP, "headers": {"Host": "x"}}}}, "#/task/http/headers", "http_header_reserved"),
@@ -79,7 +92,7 @@ def test_an_invalid_document_names_the_field(
 
 
 # A patch merges these into what is there, or deletes by null.
-ONLY_NEW = ("#/schedule/at", "#/task", "#/task/http/url")
+ONLY_NEW = ("#/schedule/at", "#/task", "#/task/http/url", "#/task/docker/image")
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +132,7 @@ REFUSED = [
     ("POST", "/jobs", b" " * 5000, JSON, 413, "payload_too_large"),
     ("POST", "/jobs", b"name=x", {"content-type": "application/x-www-form-urlencoded"}, 415, "unsupported_media_type"),
     ("POST", "/jobs", b"{}", {"content-type": "application/json; charset=latin-1"}, 415, "unsupported_media_type"),
+    ("POST", "/jobs", b"{}", {**JSON, "content-encoding": "gzip"}, 415, "unsupported_media_type"),
     ("POST", "/jobs", b"{}", {}, 415, "unsupported_media_type"),
     ("POST", "/jobs", b"{}", {"content-type": "application/merge-patch+json"}, 415, "unsupported_media_type"),
     ("PATCH", "/jobs/name:nightly", b"[]", JSON, 422, "validation"),
@@ -136,6 +150,8 @@ REFUSED = [
     ("POST", "/jobs/name:nightly/pause", b"", {"if-match": '"9"'}, 412, "stale_version"),
     ("POST", "/jobs/name:nightly/runs", b'{"nominalTime": "yesterday"}', JSON, 422, "validation"),
     ("POST", "/jobs/name:nightly/runs", b'{"nominalTime": "2026-01-01T00:00:00"}', JSON, 422, "validation"),
+    ("POST", "/jobs/name:nightly/runs", b'{"nominalTime": 1767225600}', JSON, 422, "validation"),
+    ("POST", "/schedules/preview", b'{"schedule": "@daily", "count": "3"}', JSON, 422, "validation"),
     ("POST", "/jobs/name:nope/runs", b"", {}, 404, "not_found"),
     ("GET", "/jobs/name:nope", b"", {}, 404, "not_found"),
     ("GET", "/jobs/job_1", b"", {}, 404, "not_found"),
@@ -198,3 +214,27 @@ def test_every_kind_of_problem_is_explained(shared: Api) -> None:
         told = shared.http.get(f"/problems/{code}").json()
         assert (told["code"], told["status"]) == (code, kind.status)
         assert told["fix"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fix"),
+    [
+        ({"timeout": "25h"}, "write 24h or less"),
+        ({"timeoutSec": 90_000}, "write 86400 or less"),
+        ({"timeout": "0s"}, "write a value greater than 0s"),
+        ({"catchUp": {"window": "1s"}}, "write 10s or more"),
+        ({"version": 3}, "remove version; the server gives it"),
+        ({"apiversion": "tocsin/v1"}, "write apiVersion instead"),
+        ({"retryPolicy": {"initial": "1h", "max": "1s"}}, "write a max that is at least initial"),
+    ],
+)
+def test_a_fix_is_in_the_words_of_the_document(shared: Api, change: dict[str, Any], fix: str) -> None:
+    answer = problem(shared.http.post("/jobs", json={**GOOD, **change}), 422, "validation")
+    assert [error["fix"] for error in answer["errors"]] == [fix]
+
+
+def test_a_charset_is_named_as_what_is_wrong(shared: Api) -> None:
+    answer = shared.http.post(
+        "/jobs", content=b"{}", headers={"content-type": "application/json; charset=latin-1"}
+    )
+    assert "latin-1" in problem(answer, 415, "unsupported_media_type")["detail"]

@@ -162,3 +162,24 @@ def test_a_get_can_be_told_what_is_known(api: Api) -> None:
     api.job()
     assert api.http.get("/jobs/name:nightly", headers={"if-none-match": '"1"'}).status_code == 304
     assert api.http.get("/jobs/name:nightly", headers={"if-none-match": '"2"'}).status_code == 200
+
+
+def test_a_dry_run_checks_everything_and_writes_nothing(api: Api) -> None:
+    kept = api.job(schedule="@hourly")
+    before = api.counts()
+    new = {"name": "new", "schedule": "@daily", "task": TASK}
+    made = api.http.post("/jobs?dryRun=true", json=new, headers={"idempotency-key": "k"})
+    assert (made.status_code, made.json()["name"], made.json()["version"]) == (200, "new", 1)
+    changed = api.http.patch(
+        "/jobs/name:nightly?dryRun=true", json={"timeout": "20m"}, headers={"if-match": '"1"'}
+    )
+    assert (changed.status_code, changed.json()["timeoutSec"], changed.json()["version"]) == (200, 1200, 2)
+    problem(api.http.post("/jobs?dryRun=true", json={**new, "name": "nightly"}), 409, "name_taken")
+    ended = {"schedule": {"every": "1h", "end": "2020-01-01T00:00:00Z"}}
+    problem(api.http.post("/jobs?dryRun=true", json={**new, **ended}), 422, "validation")
+    problem(api.http.patch("/jobs/name:nightly?dryRun=true", json=ended), 422, "validation")
+    stale = api.http.patch("/jobs/name:nightly?dryRun=true", json={"owner": "x"}, headers={"if-match": '"9"'})
+    problem(stale, 412, "stale_version")
+    assert api.counts() == before
+    assert api.http.get("/jobs/name:nightly").json() == kept
+    assert api.http.post("/jobs", json=new, headers={"idempotency-key": "k"}).status_code == 201

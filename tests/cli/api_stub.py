@@ -33,6 +33,7 @@ class ApiStub:
     """The server; a context manager."""
 
     requests: list[Request] = field(default_factory=list)
+    tried: list[Request] = field(default_factory=list)  # dry runs; all are fine but for a recorded answer
     _answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=lambda: defaultdict(list))
     _server: ThreadingHTTPServer | None = None
 
@@ -51,6 +52,10 @@ class ApiStub:
 
     def take(self, request: Request) -> tuple[int, Any]:
         """The next answer for a request."""
+        if "dryRun=true" in request.query:
+            self.tried.append(request)
+            queue = self._answers.get((request.method, request.path + "?dryRun=true"))
+            return queue[0] if queue else (200, {})
         self.requests.append(request)
         queue = self._answers.get((request.method, request.path))
         if not queue:

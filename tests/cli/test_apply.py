@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin_cli.exits import ExitCode
 from tocsin_cli.files.plan import merge_patch, patched
 
 from .api_stub import ApiStub, problem
@@ -168,3 +169,26 @@ _json = st.recursive(
 def test_a_patch_leads_from_the_old_to_the_new(old: dict[str, object], new: dict[str, object]) -> None:
     assert patched(old, merge_patch(old, new)) == new
     assert merge_patch(new, new) == {}
+
+
+def test_nothing_is_written_when_the_server_refuses_a_part(path: Path, known: ApiStub, cli: Cli) -> None:
+    path.write_text(FILE + NEW)
+    known.answer(
+        "POST", "/jobs?dryRun=true", 409, problem("name_taken", "a job named 'fresh' exists already")
+    )
+    result = cli("apply", "-f", str(path), "--yes", api=known)
+    assert result.code == ExitCode.CONFLICT
+    assert "fresh: error: a job named 'fresh' exists already  [name_taken]" in result.err
+    assert "tocsin job edit" in result.err
+    assert result.err.rstrip().endswith("nothing was written")
+    assert [request.method for request in known.tried] == ["PATCH", "POST"]
+    assert writes(known) == []
+
+
+def test_the_jobs_of_a_file_are_created_all_or_none(path: Path, known: ApiStub, cli: Cli) -> None:
+    path.write_text(NEW + NEW.replace("fresh", "other"))
+    known.answer("POST", "/jobs?dryRun=true", 422, problem("validation", "never fires"))
+    result = cli("job", "create", "-f", str(path), api=known)
+    assert result.code == ExitCode.INVALID
+    assert writes(known) == []
+    assert "fresh is refused; nothing was created" in result.err

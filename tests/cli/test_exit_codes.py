@@ -99,6 +99,7 @@ def test_a_server_that_is_not_tocsin_is_6(api: ApiStub, cli: Cli) -> None:
 
 def test_delete_without_a_terminal_names_the_flag(api: ApiStub, cli: Cli) -> None:
     api.answer("GET", JOB, 200, job())
+    api.answer("GET", f"/jobs/{JOB_ID}/runs", 200, {"items": [], "nextCursor": None})
     result = cli("job", "delete", "nightly-close", api=api)
     assert result.code == 2
     assert result.err.splitlines()[-1] == "  fix: add --yes"
@@ -107,8 +108,23 @@ def test_delete_without_a_terminal_names_the_flag(api: ApiStub, cli: Cli) -> Non
 
 def test_delete_with_yes(api: ApiStub, cli: Cli) -> None:
     api.answer("GET", JOB, 200, job())
+    api.answer("GET", f"/jobs/{JOB_ID}/runs", 200, {"items": [], "nextCursor": None})
     api.answer("DELETE", f"/jobs/{JOB_ID}", 204)
-    assert cli("job", "delete", "nightly-close", "--yes", api=api).code == 0
+    result = cli("job", "delete", "nightly-close", "--yes", api=api)
+    assert result.code == 0
+    assert result.err == "deleted nightly-close\n"
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_delete_names_the_runs_that_have_not_ended(api: ApiStub, cli: Cli, cancel: bool) -> None:
+    api.answer("GET", JOB, 200, job())
+    api.answer("GET", f"/jobs/{JOB_ID}/runs", 200, {"items": [{"runId": "run_1"}], "nextCursor": None})
+    api.answer("DELETE", f"/jobs/{JOB_ID}", 204)
+    result = cli("job", "delete", "nightly-close", "--yes", *(["--cancel-runs"] if cancel else []), api=api)
+    (sent,) = api.sent("DELETE")
+    assert sent.query == ("runs=cancel" if cancel else "")
+    assert result.err.splitlines()[0].startswith("1 run has not ended; ")
+    assert result.err.splitlines()[-1] == ("cancelled: run_1" if cancel else "still going on: run_1")
 
 
 def test_an_answer_nobody_foresaw_is_a_bug_in_one_line(api: ApiStub, cli: Cli) -> None:
@@ -152,4 +168,18 @@ def test_a_bad_file_is_7_and_lint_is_1(tmp_path: Path, cli: Cli) -> None:
     bad.write_text("name: x\n")
     assert cli("lint", "-f", str(bad)).code == 1
     assert cli("apply", "-f", str(bad), "--yes").code == 7
-    assert cli("job", "create", "x").code == 7
+    assert cli("job", "create", "x", "--url", "nowhere").code == 7
+    nothing = cli("job", "create", "x")
+    assert (nothing.code, nothing.err.splitlines()[-1][:18]) == (2, "  fix: add --url U")
+
+
+def test_lint_of_what_cannot_be_created_any_more_says_so(tmp_path: Path, cli: Cli) -> None:
+    file = tmp_path / "old.tocsin.yaml"
+    file.write_text(
+        "name: x\nschedule: {at: 2020-01-01T00:00:00Z}\ntask: {http: {url: https://x.example/}}\n"
+    )
+    result = cli("lint", "-f", str(file))
+    assert result.code == 0  # the job may exist, and have run
+    assert f"note: {file}:1 x: 2020-01-01T00:00:00Z is past, by more than catchUp.window (10m)" in result.err
+    file.write_text("")
+    assert cli("lint", "-f", str(file)).code == 2

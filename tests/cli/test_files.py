@@ -28,8 +28,11 @@ def write(directory: Path, text: str, name: str = "jobs.tocsin.yaml") -> str:
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        (GOOD.replace("name: a", "nmae: a"), "1:1 #/name: this field is missing. Add it"),
-        (GOOD + "retryPolcy: {}\n", "4:1 #/retryPolcy: there is no such field. Remove it"),
+        (GOOD.replace("name: a", "nmae: a"), "1:1 #/name: name is missing. Add name"),
+        (
+            GOOD + "retryPolcy: {}\n",
+            "4:1 #/retryPolcy: retryPolcy is not a field here. Write retryPolicy instead",
+        ),
         (
             GOOD.replace("every: 5m", 'cron: "61 * * * *"'),
             "2:12 #/schedule/cron: `61` is outside 0-59. Write a value from 0 to 59",
@@ -37,7 +40,7 @@ def write(directory: Path, text: str, name: str = "jobs.tocsin.yaml") -> str:
         (GOOD + "timeout: 20 minutes\n", "4:1 #/timeout: "),
         (
             GOOD + "labels: {tier: 1}\n",
-            "4:10 #/labels/tier: Input should be a valid string. Put the value in",
+            "4:10 #/labels/tier: input should be a valid string. Write a text; in YAML, put it in quotes",
         ),
         (GOOD + "tier: fast\n", "4:1 #/tier: "),
         (GOOD + "timeout: 1m\ntimeoutSec: 60\n", "4:1 #/timeout: timeout and timeoutSec are both given"),

@@ -19,7 +19,8 @@ def test_the_store_refuses_what_a_node_does_after_its_lease(platform: Platform, 
         "partitions_taken", skip=1, timeout=60
     )  # its share first, then what the stopped one had
     before = len(receiver.requests())
-    receiver.wait_for(count=before + 24, timeout=60)
+    # Soon after the takeover: a minute later the database would have ended the stopped node's transaction by itself.
+    receiver.wait_for(count=before + 8, timeout=60)
     frozen.resume()
     frozen.wait_for_line(r"partitions_fenced shard=\S+ count=[1-9]", timeout=30)
     receiver.wait_for(count=len(receiver.requests()) + 24, timeout=60)

@@ -104,3 +104,21 @@ def test_nothing_outlives_a_pytest_that_ends_early(number: signal.Signals, tmp_p
         child = int(inner.wait_for_line(r"started (\d+)")[1])
         inner.wait(60)
         assert wait_for_end([child], 20) == []
+
+
+_LEAVES_ONE = """
+import subprocess
+def test_it():
+    subprocess.Popen(['sleep', '600'], start_new_session=True)
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_session_that_leaves_a_process_fails_and_names_it(workers: str, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text((_TESTS / "conftest.py").read_text())
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_inner.py").write_text(_LEAVES_ONE)
+    command = [sys.executable, "-m", "pytest", "-n", workers, "-p", "no:cacheprovider", str(tmp_path)]
+    with Process(command, env={"PYTHONPATH": str(_TESTS)}, cwd=tmp_path, name="inner pytest") as inner:
+        assert inner.wait(60) == 1
+        inner.wait_for_line(r"\d+ sleep 600")

@@ -29,7 +29,7 @@ def apply(
     server: Server = None,
 ) -> int:
     """Make the server's jobs equal to the job files; jobs that are in no file stay as they are."""
-    from tocsin_cli.applying import carry_out, plan
+    from tocsin_cli.applying import carry_out, plan, try_out
     from tocsin_cli.files.plan import Action
     from tocsin_cli.views.plans import summary
 
@@ -38,6 +38,9 @@ def apply(
         steps = plan(client, jobs)
         show(steps, jobs, output)
         changes = sum(step.action is not Action.UNCHANGED for step in steps)
+        if (refused := try_out(client, steps, _failed)) is not None:
+            note("nothing was written")
+            return refused.exit_code
         if dry_run or not changes:
             note(summary(steps, done=False))
             return ExitCode.OK

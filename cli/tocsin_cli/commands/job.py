@@ -35,6 +35,8 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("create")(create)
+_LIVE = "scheduled,waiting,queued,running"
+_SOME_RUNS = 20  # named when a job is deleted
 
 
 @app.command("list")
@@ -113,15 +115,35 @@ def run_job(
 
 
 @app.command("delete")
-def delete_job(job: JobArgument, yes: Yes = False, server: Server = None) -> int:
+def delete_job(
+    job: JobArgument,
+    yes: Yes = False,
+    cancel_runs: Annotated[
+        bool, typer.Option("--cancel-runs", help="Cancel its runs that have not ended; else they go on.")
+    ] = False,
+    server: Server = None,
+) -> int:
     """Delete a job; its history stays until the end of its retention."""
     with Client(server) as client:
         found = client.get(job_path(job))
+        path = job_path(found["jobId"])
+        live = [run["runId"] for run in client.items(f"{path}/runs", _SOME_RUNS, status=_LIVE)]
+        if live:
+            note(
+                f"{_runs(live)} not ended; {'cancelled with the job' if cancel_runs else '--cancel-runs cancels'}"
+            )
         if not confirm(f"Delete the job {found['name']} ({found['jobId']})?", yes=yes):
             return 1
-        client.delete(job_path(found["jobId"]))
+        client.delete(f"{path}?runs=cancel" if cancel_runs else path)
     note(f"deleted {found['name']}")
+    if live:
+        note(f"cancelled: {', '.join(live)}" if cancel_runs else f"still going on: {', '.join(live)}")
     return 0
+
+
+def _runs(live: list[str]) -> str:
+    count = f"{len(live)} or more" if len(live) == _SOME_RUNS else str(len(live))
+    return f"{count} run has" if count == "1" else f"{count} runs have"
 
 
 def show(

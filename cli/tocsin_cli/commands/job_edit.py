@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tocsin.model.status import SERVER_FIELDS
 from tocsin_cli import flags
 from tocsin_cli.client import Client, job_path
-from tocsin_cli.failures import note, usage
+from tocsin_cli.failures import Failure, note, usage
 from tocsin_cli.options import Format, JobArgument, Output, Server, Time, TimeMode
 from tocsin_cli.views.emit import emit, yaml_documents
-from tocsin_cli.views.jobs import SERVER_FIELDS, job_file, job_table
+from tocsin_cli.views.jobs import job_file, job_table
 from tocsin_cli.views.times import Clock
 
 if TYPE_CHECKING:
@@ -58,15 +59,30 @@ def create(
         raise usage(
             "give either NAME and flags, or a file", "write `tocsin job create NAME --url …` or -f FILE"
         )
+    if file is None and "task" not in given:
+        raise usage(
+            "there is nothing to run", "add --url URL, or write the job as a file and give it with -f"
+        )
     documents = (
         [entry.job.document() for entry in _load(file)] if file else [_checked({"name": name} | given)]
     )
     with Client(server) as client:
+        if len(documents) > 1:  # all or nothing, as far as the server can say beforehand
+            for document in documents:
+                _try_out(client, document)
         for document in documents:
             made = client.post("/jobs", document)
             note(f"created {document['name']} ({made['jobId']})")
         jobs = [client.get(job_path(document["name"])) for document in documents]
         _show(jobs, client, output, time, single=file is None)
+
+
+def _try_out(client: Client, document: dict[str, Any]) -> None:
+    try:
+        client.post("/jobs?dryRun=true", document)
+    except Failure:
+        note(f"{document['name']} is refused; nothing was created")
+        raise
 
 
 def edit(
@@ -164,7 +180,7 @@ def _checked(document: dict[str, Any]) -> dict[str, Any]:
     try:
         return JobDocument.model_validate(document).document()
     except ValidationError as error:
-        found = from_validation(error)
+        found = from_validation(error, document)
         raise Failure(
             "the job is not valid",
             exit_code=ExitCode.INVALID,

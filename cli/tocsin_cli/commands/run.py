@@ -93,8 +93,9 @@ def retry_run(
 def cancel_run(run: RunArgument, reason: Reason = None, server: Server = None) -> None:
     """Cancel a run; a running attempt is stopped at the worker's next heartbeat."""
     with Client(server) as client:
-        client.post(f"{run_path(run)}/cancel", {"reason": reason} if reason else {})
-    note(f"cancel requested for {run}")
+        after = client.post(f"{run_path(run)}/cancel", {"reason": reason} if reason else {})
+    ended = after["status"] == "cancelled"
+    note(f"cancelled {run}" if ended else f"cancel requested for {run}; its worker stops it within seconds")
 
 
 def finish(

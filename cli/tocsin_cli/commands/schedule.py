@@ -55,7 +55,7 @@ def explain(
     if output in {Format.TABLE, Format.WIDE}:
         from tocsin_cli.views.explain import explanation
 
-        print(explanation(schedules.describe(schedule), times, schedule.time_zone, since))
+        print(explanation(schedules.describe(schedule), times, schedule.time_zone, since, given=bool(start)))
     else:
         _for_programs(schedule, times, output)
 
@@ -70,7 +70,9 @@ def _mapping(expression: str, tz: str | None, gap: str | None, fold: str | None)
     else:
         base = {"cron": expression}
         schedules.parse(expression)  # alone first, so that an error speaks of the expression as written
-    return base | {key: value for key, value in (("timeZone", tz), ("gap", gap), ("fold", fold)) if value}
+    return base | {
+        key: value for key, value in (("timeZone", tz), ("gap", gap), ("fold", fold)) if value is not None
+    }
 
 
 def _for_programs(schedule: Any, times: list[Any], output: Format) -> None:

@@ -81,6 +81,10 @@ class DevServer:
             self._serve()
         except StopAskedError:
             return ExitCode.OK
+        except Failure:
+            if not self._signals:
+                raise
+            return ExitCode.OK  # the signal went to the group: what failed to start had been told to end, too
         finally:
             self._stop()
         return ExitCode.OK

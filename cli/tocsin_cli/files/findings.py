@@ -11,23 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tocsin_cli.exits import ExitCode
 from tocsin_cli.failures import Failure
-from tocsin_cli.files.yaml_strict import Place, escape
+from tocsin_cli.files.yaml_strict import Place
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
-
-_FIXES: Mapping[str, str] = {
-    "missing": "add it",
-    "extra_forbidden": "remove it, or correct the spelling",
-    "string_type": "put the value in quotes",
-    "dict_type": "write a mapping",
-    "model_type": "write a mapping",
-    "model_attributes_type": "write a mapping",
-}
-
-_SCHEDULE_FIELDS = frozenset(
-    {"every", "everySec", "at", "anchor", "timeZone", "gap", "fold", "start", "end", "jitter", "jitterSec"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,52 +64,9 @@ def nearest(places: Mapping[str, Place], pointer: str) -> Place:
     return places.get(pointer, Place(1, 1))
 
 
-def from_validation(error: ValidationError) -> list[tuple[str, str, str]]:
-    """(pointer, problem, fix) of each error of a job document."""
-    found = []
-    for item in error.errors(include_url=False):
-        context = item.get("ctx") or {}
-        loc = [str(part) for part in item["loc"]]
-        loc += _below(loc, context)
-        pointer = "/".join(["#", *map(escape, loc)])
-        found.append((pointer, _problem(item), str(context.get("fix") or _fix(item))))
-    return found
+def from_validation(error: ValidationError, raw: Any) -> list[tuple[str, str, str]]:
+    """(pointer, problem, fix) of each error of a job document, as the API would say it."""
+    from tocsin.model.job import JobDocument
+    from tocsin.model.problems import problems_of
 
-
-def _below(loc: list[str], context: Mapping[str, Any]) -> list[str]:
-    """The field inside the value that a custom error was raised for; a part of a cron is the cron."""
-    if "field" in context:
-        name = str(context["field"])
-        return [] if name == "schedule" else [name if name in _SCHEDULE_FIELDS else "cron"]
-    name = str(context.get("at") or "")
-    return [name] if name and loc[-1:] != [name] else []
-
-
-def _problem(item: Any) -> str:
-    if item["type"] == "missing":
-        return "this field is missing"
-    if item["type"] == "extra_forbidden":
-        return "there is no such field"
-    return str(item["msg"])
-
-
-def _fix(item: Any) -> str:
-    context = item.get("ctx") or {}
-    if item["type"] == "literal_error" or item["type"] == "enum":
-        return f"write {context.get('expected', 'one of the known words')}"
-    limits = [f"{word} {context[key]}" for key, word in _LIMITS.items() if key in context]
-    if limits:
-        return "write a value " + " and ".join(limits)
-    if item["type"] == "string_pattern_mismatch":
-        return "use letters, digits, dots, dashes and underscores; begin and end with a letter or digit"
-    return _FIXES.get(item["type"], "compare it with the fields of `tocsin job get NAME -o yaml`")
-
-
-_LIMITS = {
-    "ge": "of at least",
-    "gt": "greater than",
-    "le": "of at most",
-    "lt": "less than",
-    "max_length": "of at most (length)",
-    "min_length": "of at least (length)",
-}
+    return [(item.pointer, item.detail, item.fix) for item in problems_of(error, JobDocument, raw)]

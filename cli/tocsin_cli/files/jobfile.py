@@ -127,7 +127,7 @@ def _validated(name: str, document: Document, value: Value, trouble: list[Troubl
     try:
         job = JobDocument.model_validate(value)
     except ValidationError as error:
-        trouble += from_validation(error)
+        trouble += from_validation(error, value)
         return None
     return JobFile(file=name, place=document.places["#"], job=job, says_paused="paused" in value)
 

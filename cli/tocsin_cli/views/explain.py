@@ -21,18 +21,20 @@ _MOST_CHANGES = 6
 _MOST_CHUNKS = 8  # about 32 years; a schedule that is rarer has no use for a list of clock changes
 
 
-def explanation(words: str, times: Sequence[datetime], zone: str, now: datetime) -> str:
-    """The whole text for a terminal."""
+def explanation(
+    words: str, times: Sequence[datetime], zone: str, since: datetime, *, given: bool = True
+) -> str:
+    """The whole text for a terminal. Distances count from `since`, which is `given` by `--from` or is now."""
     if not times:
         return f"{words}\nnever again"
     info = zone_of(zone)
-    header = ["DAY", zone.upper(), "UTC", "WHEN", "NOTE"]
+    header = ["DAY", zone.upper(), "UTC", "AFTER --from" if given else "WHEN", "NOTE"]
     rows = [
         [
             when.astimezone(info).strftime("%a"),
             wall(when, info),
             wall(when, zone_of("UTC")),
-            distance(when, now),
+            distance(when, since),
             remark(when, zone_named(zone)),
         ]
         for when in times
@@ -40,7 +42,7 @@ def explanation(words: str, times: Sequence[datetime], zone: str, now: datetime)
     if zone == "UTC":
         header, *rows = [row[:1] + row[2:] for row in (header, *rows)]
     lines = [words, "", format_table(header, rows)]
-    if changes := list(clock_changes(zone_named(zone), min(now, times[0]), times[-1])):
+    if changes := list(clock_changes(zone_named(zone), min(since, times[0]), times[-1])):
         lines += ["", "Clock changes in this span:", *(f"  {change}" for change in changes)]
     return "\n".join(lines)
 
@@ -77,7 +79,9 @@ def clock_changes(zone: Zone, start: datetime, end: datetime) -> Iterator[str]:
         last, first = EPOCH + timedelta(seconds=after[0] - 1), EPOCH + timedelta(seconds=after[0])
         name = last.astimezone(info).strftime("%Z")
         day = (EPOCH + timedelta(seconds=after[0] + before[2])).strftime("%Y-%m-%d")
-        yield f"{day} {_clock(after[0] + before[2])} {name} becomes {first.astimezone(info):%H:%M %Z}"
+        there = first.astimezone(info)
+        other = "" if f"{there:%Y-%m-%d}" == day else f"{there:%Y-%m-%d} "
+        yield f"{day} {_clock(after[0] + before[2])} {name} becomes {other}{there:%H:%M %Z}"
 
 
 def _rows(zone: Zone, low: int, high: int) -> list[Row]:

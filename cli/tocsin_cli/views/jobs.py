@@ -8,13 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from tocsin.errors import ScheduleError
+from tocsin.model.status import SERVER_FIELDS
 from tocsin_cli.views.emit import Item, Table
 from tocsin_cli.views.times import Clock
 
-# What the API adds to the document; the job file must not carry it.
-SERVER_FIELDS = frozenset(
-    {"jobId", "version", "createdAt", "updatedAt", "nextRunAt", "pauseReason", "namespace", "lastRun"}
-)
 _DURATIONS = (
     ("timeoutSec",),
     ("schedule", "everySec"),
@@ -45,10 +42,12 @@ def job_table(clock: Clock) -> Callable[[Sequence[Item], bool], Table]:
 
 
 def status(job: Item) -> str:
-    """`active`, `paused` (with the reason), `manual` for a job without a schedule."""
+    """`active`, `paused` (with the reason), `manual` without a schedule, `done` when the schedule has ended."""
     if job.get("paused"):
         return f"paused ({job['pauseReason']})" if job.get("pauseReason") else "paused"
-    return "active" if job.get("schedule") else "manual"
+    if not job.get("schedule"):
+        return "manual"
+    return "active" if job.get("nextRunAt") else "done"
 
 
 def words(job: Item) -> str:

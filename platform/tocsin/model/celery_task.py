@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, field_validator
 from pydantic_core import PydanticCustomError
 
-from tocsin.model.duration import Document, Seconds
+from tocsin.model.duration import Document, Seconds, Whole
 
 TASK_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,254}(?<![.\-])", re.ASCII)
 _LIMIT = 262_144  # characters of args and kwargs as JSON
@@ -39,7 +39,7 @@ class CeleryTask(Document):
     )
     exchange: str | None = Field(None, max_length=255, description="Exchange, instead of the queue's.")
     routing_key: str | None = Field(None, max_length=255, description="Routing key, instead of the queue's.")
-    priority: int | None = Field(None, ge=0, le=255, description="Priority of the message.")
+    priority: Whole | None = Field(None, ge=0, le=255, description="Priority of the message.")
     expires_sec: Seconds | None = Field(
         None,
         gt=0,

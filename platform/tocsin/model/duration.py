@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -22,9 +22,26 @@ def _plain(seconds: float) -> float | int:
     return int(seconds) if float(seconds).is_integer() else seconds
 
 
+def _a_number(value: Any) -> Any:
+    if isinstance(value, str | bool):
+        raise PydanticCustomError(
+            "float_type",
+            "input should be a number of seconds",
+            {"fix": "write a number without quotes, or a text such as 90s under the name without Sec"},
+        )
+    return value
+
+
 Seconds = Annotated[
-    float, Field(strict=False, allow_inf_nan=False), PlainSerializer(_plain, return_type=float | int)
+    float,
+    Field(strict=False, allow_inf_nan=False),
+    BeforeValidator(_a_number),
+    PlainSerializer(_plain, return_type=float | int),
 ]
+# A document says `true` and `3`; `yes`, `"3"` and 1 for true are slips of the pen that a person wants to hear of.
+# (Query parameters are text and stay lax.)
+Flag = Annotated[bool, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True)]
 
 
 class Document(BaseModel):

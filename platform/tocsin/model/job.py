@@ -6,6 +6,7 @@ gives back the canonical form with the defaults filled in.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
@@ -13,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from tocsin import schedules
 from tocsin.errors import ScheduleError
-from tocsin.model.duration import Document, Seconds
+from tocsin.model.duration import Document, Flag, Seconds, Whole
 from tocsin.model.schedule_schema import SCHEDULE_SCHEMA
 from tocsin.model.status import CatchUp, Overlap, Tier
 from tocsin.model.task import Task
@@ -40,28 +41,54 @@ ScheduleField = Annotated[
 ]
 
 
+Status = Annotated[int, Field(strict=True, ge=100, le=599)]
+
+
 class RetryPolicy(Document):
     """How often and when a failed attempt is tried again: exponential backoff with a cap."""
 
-    max_attempts: int = Field(3, ge=1, le=100, description="Attempts in all, the first included.")
+    max_attempts: Whole = Field(3, ge=1, le=100, description="Attempts in all, the first included.")
     initial_sec: Seconds = Field(10.0, ge=0, le=86_400, description="Backoff before the second attempt.")
-    factor: float = Field(2.0, ge=1, le=10, description="Each further backoff is this many times the last.")
+    factor: float = Field(
+        2.0, strict=True, ge=1, le=10, description="Each further backoff is this many times the last."
+    )
     max_sec: Seconds = Field(600.0, ge=0, le=86_400, description="No backoff is longer than this.")
     jitter: Literal["full", "none"] = Field(
         "full", description="`full` draws each backoff between 0 and its value."
     )
-    retry_on: tuple[int, ...] = Field(
+    retry_on: tuple[Status, ...] = Field(
         (), max_length=100, description="HTTP statuses to retry as well (408, 425, 429 and 5xx always are)."
     )
-    no_retry_on: tuple[int, ...] = Field((), max_length=100, description="HTTP statuses never to retry.")
+    no_retry_on: tuple[Status, ...] = Field((), max_length=100, description="HTTP statuses never to retry.")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> RetryPolicy:
+        if both := sorted(set(self.retry_on) & set(self.no_retry_on)):
+            raise PydanticCustomError(
+                "retry_contradiction",
+                "{status} is in retryOn and in noRetryOn",
+                {"status": str(both[0]), "at": "noRetryOn", "fix": "keep it in one of the two"},
+            )
+        if self.initial_sec > self.max_sec:
+            raise PydanticCustomError(
+                "retry_backoff",
+                "the first backoff ({first} s) is longer than the longest ({most} s)",
+                {
+                    "first": f"{self.initial_sec:g}",
+                    "most": f"{self.max_sec:g}",
+                    "at": "max" if "max_sec" in self.model_fields_set else "initial",
+                    "fix": "write a max that is at least initial",
+                },
+            )
+        return self
 
 
 class Concurrency(Document):
     """What happens when a run is due while others of the same job are still going."""
 
     overlap: Overlap = Field(Overlap.ALLOW, description="`allow`, `skip` or `queue`.")
-    max: int = Field(1, ge=1, le=1000, description="Runs at once under `skip` and `queue`.")
-    queue_limit: int = Field(
+    max: Whole = Field(1, ge=1, le=1000, description="Runs at once under `skip` and `queue`.")
+    queue_limit: Whole = Field(
         100, ge=1, le=10_000, description="Runs that may wait under `queue`; more are skipped."
     )
 
@@ -81,6 +108,7 @@ class CatchUpPolicy(Document):
 DEFAULT_POOL = "default"
 # A letter first: a number in a queue's name is a slot.
 POOL_PATTERN = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
+ID_PATTERN = re.compile(r"(job|run)_[0-9a-f]{32}.*")
 NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$"
 
 
@@ -115,7 +143,7 @@ class JobDocument(Document):
         pattern=POOL_PATTERN,
         description="Workers that serve this pool execute the job (`tocsin worker --pool`).",
     )
-    paused: bool = Field(False, description="A paused job makes no scheduled runs.")
+    paused: Flag = Field(False, description="A paused job makes no scheduled runs.")
 
     @model_validator(mode="before")
     @classmethod
@@ -127,6 +155,17 @@ class JobDocument(Document):
             if isinstance(value.get(name), str):
                 value[name] = {key: value[name]}
         return value
+
+    @field_validator("name")
+    @classmethod
+    def _no_id(cls, name: str) -> str:
+        if ID_PATTERN.fullmatch(name):
+            raise PydanticCustomError(
+                "name_like_id",
+                "a name that reads like an ID would be taken for one",
+                {"fix": "choose a name that does not begin with job_ or run_ and go on like an ID"},
+            )
+        return name
 
     @field_validator("labels")
     @classmethod

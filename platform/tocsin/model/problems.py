@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,12 +17,14 @@ from pydantic_core import ErrorDetails
 
 from tocsin.errors import InvalidError, Problem
 from tocsin.model.job import JobDocument
+from tocsin.model.status import SERVER_FIELDS
 from tocsin.schedules.parse import KEYS as SCHEDULE_KEYS
+from tocsin.schedules.values import duration_text
 
 LIMIT = 50  # problems in one answer
 _FIXES = {
     "missing": "add {name}",
-    "string_type": "write a text",
+    "string_type": "write a text; in YAML, put it in quotes",
     "int_type": "write a whole number",
     "int_parsing": "write a whole number",
     "int_from_float": "write a whole number",
@@ -49,6 +52,7 @@ _FIXES = {
     "too_long": "keep at most {max_length} entries",
     "too_short": "give at least {min_length} entries",
 }
+_BOUNDS = ("gt", "ge", "lt", "le")
 _NAME_FIX = (
     "use letters, digits, `.`, `_` and `-`, a letter or digit first and last, and at most 128 characters"
 )
@@ -141,12 +145,16 @@ def _detail(error: ErrorDetails, path: Sequence[str | int]) -> str:
             return f"{name} is missing"
         case "extra_forbidden":
             return f"{name} is not a field here"
+        case "string_pattern_mismatch":
+            return f"{str(error['input'])[:80]!r} has another form than {name} must have"
     message = error["msg"]
     return message[:1].lower() + message[1:] if message.startswith("Input ") else message
 
 
 def _fix(kind: str, context: dict[str, Any], path: Sequence[str | int], model: type[BaseModel]) -> str:
     name = str(path[-1])[:80] if path else "the document"
+    if kind == "extra_forbidden" and len(path) == 1 and name in SERVER_FIELDS:
+        return f"remove {name}; the server gives it"
     if kind == "extra_forbidden":
         known = _fields(model, path[:-1])
         near = difflib.get_close_matches(name.lower(), {k.lower(): k for k in known}, n=1)
@@ -157,7 +165,18 @@ def _fix(kind: str, context: dict[str, Any], path: Sequence[str | int], model: t
     template = _FIXES.get(kind)
     if template is None:
         return f"change {name} to a value that docs/api.md describes"
-    return template.format(**{"name": name, **context})
+    return template.format(**{"name": name, **context, **_bounds(context, path, model)})
+
+
+def _bounds(context: dict[str, Any], path: Sequence[str | int], model: type[BaseModel]) -> dict[str, str]:
+    """The limits as they are to be written: `24h` for `timeout`, 86400 for `timeoutSec`."""
+    known = _fields(model, path[:-1])
+    span = bool(path) and f"{path[-1]}Sec" in known
+    return {
+        key: duration_text(timedelta(seconds=context[key])) if span else f"{context[key]:.15g}"
+        for key in _BOUNDS
+        if isinstance(context.get(key), int | float)
+    }
 
 
 def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:

@@ -22,12 +22,23 @@ _INSTANT = re.compile(
 _ZERO = timedelta(0)
 
 
+_WORDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+    type(None): "nothing",
+}
+
+
 def wrong_type(field: str, value: object, wanted: str) -> ScheduleError:
     """The error for a value of a type that cannot stand in `field`."""
     return ScheduleError(
         code="invalid_type",
         field=field,
-        detail=f"a {type(value).__name__} cannot stand here",
+        detail=f"{_WORDS.get(type(value), 'this')} cannot stand here",
         fix=f"write {wanted}",
     )
 

@@ -130,10 +130,10 @@ def _next(held: _Locked, old: JobDocument, new: JobDocument) -> Due | None:
         if held.trigger is None:
             return None  # the schedule has ended; the edit is about something else
         return due_at(held.job.job_id, new.schedule, held.trigger.scheduled_at)
-    due = next_due(held.job.job_id, new, held.now)
-    if due is None and new.schedule is not None and not new.paused and new.schedule != old.schedule:
+    changed = new.schedule is not None and new.schedule != old.schedule
+    if changed and new.schedule and schedules.next_after(new.schedule, held.now) is None:
         raise never_fires(new.schedule, held.now)
-    return due
+    return next_due(held.job.job_id, new, held.now)
 
 
 def _remove_trigger(conn: Connection, job: Job) -> None:
