@@ -62,7 +62,7 @@ class Execution:
         if kind == "http":
             return await self._http.run(attempt.claimed, attempt.deadline, attempt.secret)
         if kind == "celery":
-            return await self._celery.run(attempt.claimed, attempt.deadline)
+            return await self._celery.run(attempt.claimed, attempt.deadline, attempt.secret)
         if kind == "docker" and self._docker is not None:
             return await self._docker.run(attempt)
         return failed(Reason.BAD_TASK, f"this worker cannot execute tasks of the kind {kind!r:.40}")
