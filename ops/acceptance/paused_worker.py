@@ -1,6 +1,6 @@
 """A worker paused past its lease and woken, 200 times: it must change nothing of the attempt that replaced it.
 
-Starts PostgreSQL and the embedded broker, two workers and, for each round, a receiver. A round (`support.paused`)
+Starts PostgreSQL and the embedded broker, two workers and, for each round, a receiver. A round (`tasks.paused`)
 stops the first worker with `--runs` runs in hand and their successes in its sockets, lets the second one end them
 as failed, and wakes the first. `--rounds` times `--runs` is how often a result was refused.
 
@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.paused import Scene  # noqa: E402
 from support.processes import Process  # noqa: E402
+from tasks.paused import Scene  # noqa: E402
 from tasks.table import Table, publisher  # noqa: E402
 from tocsin.embedded import EmbeddedBroker, EmbeddedPostgres  # noqa: E402
 from tocsin.store.migrate import upgrade  # noqa: E402

@@ -21,9 +21,9 @@ import report
 _HERE = Path(__file__).parent
 # Script, and its arguments in the small form.
 BENCHES: dict[str, list[str]] = {
-    "emission": ["--triggers", "2000", "--burst", "500", "--lead", "12"],
+    "emission": ["--triggers", "2000", "--burst", "500", "--lead", "20"],
     "peers": ["--entries", "100", "--runs", "500", "--slow", "50"],
-    "endurance": ["--rate", "20", "--seconds", "5", "--lead", "12"],
+    "endurance": ["--rate", "20", "--seconds", "5", "--lead", "20"],
     "size": [
         "--jobs",
         "3000",

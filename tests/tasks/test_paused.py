@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from support.paused import Scene
 from support.processes import Process
+from tasks.paused import Scene
 from tasks.table import Table, publisher
 
 LEASES = {"run_lease": 2, "heartbeat_interval": 0.5}

@@ -74,8 +74,9 @@ class Scene:
             " WHERE job_id = %s",
             (target, keys[0].job_id),
         )
-        left = len(keys)
+        left, deadline = len(keys), time.monotonic() + 60
         while left:
+            assert time.monotonic() < deadline, f"{left} leases did not run out"
             left -= self.table.conn.execute(REAP).rowcount
             self.table.conn.execute("SELECT pg_sleep(0.05)")
         for key in keys:
