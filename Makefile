@@ -6,6 +6,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 TEST_WORKERS ?= 3
 SEEDS ?= 20
+ITERATIONS ?= 1
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --root-user-action=ignore
@@ -44,11 +45,13 @@ types: $(VENV)/.test ## Check the types
 services: ## Install RabbitMQ, ZooKeeper, Redis and PgBouncer (Debian, Ubuntu), without starting them
 	@ops/services/install.sh
 
-bench: $(VENV)/.test ## Measure; ARGS go to the benchmark
-	@$(BIN)/python ops/bench/schedules.py $(ARGS)
+bench: services $(VENV)/.test ## Measure everything, ITERATIONS times; ARGS="--only size" for one, "--small" to try it
+	@$(BIN)/python ops/bench/schedules.py
+	@$(BIN)/python ops/bench/all.py --iterations $(ITERATIONS) $(ARGS)
 
-chaos: services $(VENV)/.test ## Break a cluster on purpose and judge what it did; SEEDS=20, or SEED=7, FAULTS=kill-beat,pause-worker
-	@$(CHAOS) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(FAULTS),--faults $(FAULTS)) $(ARGS)
+chaos: services $(VENV)/.test ## Break a cluster on purpose and judge what it did; SEEDS=20, or SEED=7, FAULTS=a,b, SECONDS=80, OUTAGE=180
+	@$(CHAOS) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(FAULTS),--faults $(FAULTS)) \
+	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(OUTAGE),--outage $(OUTAGE)) $(ARGS)
 
 chaos-mutants: services $(VENV)/.test ## Show that the judge finds each known defect; MUTANT=name for one
 	@$(CHAOS).mutate $(if $(MUTANT),--mutant $(MUTANT))
@@ -86,5 +89,5 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo "installing tocsin and its tests into $(VENV)"
-	@$(PIP) --editable '.[test]'
+	@$(PIP) --editable '.[test,bench]'
 	@touch $@ $(VENV)/.dev

@@ -17,6 +17,7 @@ from tocsin.store import cursors, job_edits, jobs, listing
 from tocsin.store.jobs import Job
 from tocsin_api.answers import Answer, ApiError, as_json, etag
 from tocsin_api.calls import Call
+from tocsin_api.containers import check_container
 from tocsin_api.models import MAX_LIMIT, JobQuery
 from tocsin_api.queries import DeleteQuery, WriteQuery
 from tocsin_api.targets import check_target
@@ -28,6 +29,7 @@ _PARTIAL = "send the request again after the time in Retry-After, or with partia
 def create(call: Call) -> Answer:
     """POST /jobs; with `dryRun` the job is made and taken back in one transaction, and no key is used up."""
     doc: JobDocument = call.body
+    check_container(call.settings.policy, doc.document())
     check_target(call.settings.egress, doc.document())
     namespace = call.settings.namespace
     partition = partition_of_name(namespace, doc.name)
@@ -82,7 +84,10 @@ def patch(call: Call) -> Answer:
 
     def edited(conn: Connection) -> Job:
         job = job_edits.edit(conn, call.job, merged, expected)
-        if "task" in changes:  # any other edit stays possible when the policy has become narrower
+        # Any other edit stays possible when a policy has become narrower.
+        if {"task", "owner"} & changes.keys():
+            check_container(call.settings.policy, job.document)
+        if "task" in changes:
             check_target(call.settings.egress, job.document)
         return job
 

@@ -44,7 +44,7 @@ def reply_to() -> str:
 
 def queue_of(run: QueuedRun, spread: int = 1) -> str:
     """The queue of the run's tier and pool, when each is spread over so many queues."""
-    return queue_for(run.tier, run.pool, run.partition, spread)
+    return queue_for(run.tier, run.pool, run.partition, spread, run.task_kind)
 
 
 def headers(run: QueuedRun) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import json
 import os
 import platform
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-OUT = Path(__file__).with_name("out")
+OUT = Path(os.environ.get("TOCSIN_BENCH_OUT") or Path(__file__).with_name("out"))
 _NAMES = ("tocsin", "celery", "kombu", "psycopg", "celery-redbeat", "APScheduler", "procrastinate", "dbos")
 
 
@@ -31,6 +32,11 @@ class Figure:
     @property
     def ratio(self) -> float | None:
         return self.value / self.reference if self.reference else None
+
+
+def scratch() -> Path:
+    """A fresh directory for one measurement."""
+    return Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
 
 
 def versions() -> str:

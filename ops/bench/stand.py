@@ -32,7 +32,7 @@ from tocsin.store.migrate import upgrade  # noqa: E402
 from tocsin.store.shards import connect  # noqa: E402
 from tocsin.store.specs import spec_id_of, spec_of  # noqa: E402
 
-# No autovacuum in the middle of a short measurement, and a WAL that is not cut by a checkpoint.
+# A WAL that is not cut by a checkpoint in the middle.
 POSTGRES = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "fsync": "on"}
 HTTP = {"http": {"url": "http://127.0.0.1:9/", "method": "GET"}}
 
@@ -43,6 +43,8 @@ class Stand:
 
     database: str
     broker: str
+    postgres_pid: int = 0
+    rabbitmq_pid: int = 0
 
     def env(self, **more: str) -> dict[str, str]:
         """The environment of a tocsin process."""
@@ -52,17 +54,23 @@ class Stand:
 
 
 @contextmanager
-def servers(databases: int = 1) -> Iterator[Stand]:
-    """Start the servers; with two databases the partitions are halved between them."""
+def servers(databases: int = 1, *, autovacuum: bool = False) -> Iterator[Stand]:
+    """Start the servers; with two databases the partitions are halved between them.
+
+    `autovacuum`: as it is by default; without it a short measurement is not disturbed.
+    """
+    settings = {**POSTGRES, "autovacuum": "on" if autovacuum else "off"}
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-bench-")))
-        started = [stack.enter_context(EmbeddedPostgres(settings=POSTGRES)) for _ in range(databases)]
+        started = [stack.enter_context(EmbeddedPostgres(settings=settings)) for _ in range(databases)]
         for each in started:
             upgrade(each.url)
         broker = stack.enter_context(RabbitNode(place / "rabbitmq"))
         urls = [each.url for each in started]
         database = urls[0] if databases == 1 else f"0-511={urls[0]},512-1023={urls[1]}"
-        yield Stand(database=database, broker=broker.url)
+        yield Stand(
+            database=database, broker=broker.url, postgres_pid=started[0].pid, rabbitmq_pid=broker.process.pid
+        )
 
 
 def database_now(conn: psycopg.Connection[Any]) -> datetime:
@@ -82,6 +90,7 @@ def fill(
     specs: int = 4,
     partitions: range = range(1024),
     name: str = "job",
+    analyze: bool = True,
 ) -> None:
     """`count` recurring jobs that are due at `at`; made in chunks, so memory does not grow with their number."""
     documents = [_document(task, every, at, n) for n in range(specs)]
@@ -101,7 +110,8 @@ def fill(
                 rows.append((partition, job_id, job, definition, spec_id))
                 made += 1
         _copy(conn, rows, at)
-    conn.execute("ANALYZE jobs, triggers")
+    if analyze:
+        conn.execute("ANALYZE jobs, triggers")
 
 
 def _document(task: dict[str, Any], every: str, at: datetime, number: int) -> tuple[JobDocument, int]:

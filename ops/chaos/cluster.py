@@ -196,7 +196,12 @@ def _at_port(url: str, port: int) -> str:
     return re.sub(r"@127\.0\.0\.1:\d+", f"@127.0.0.1:{port}", url)
 
 
-def count_in_logs(member: Member, pattern: str) -> int:
-    """How many lines of all its processes match."""
+def found_in_logs(member: Member, pattern: str) -> list[str]:
+    """What matches in the output of all its processes; the group, when the pattern has one."""
     texts = [*member.logs, member.process.text() if member.process else ""]
-    return sum(len(re.findall(pattern, text)) for text in texts)
+    return [found for text in texts for found in re.findall(pattern, text)]
+
+
+def count_in_logs(member: Member, pattern: str) -> int:
+    """How many places in the output of all its processes match."""
+    return len(found_in_logs(member, pattern))

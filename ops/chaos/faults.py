@@ -6,37 +6,13 @@ cluster back to full strength afterwards.
 
 from __future__ import annotations
 
-import random
 import signal
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from chaos.cluster import Cluster, Member
+from chaos import server_faults
+from chaos.cluster import Cluster
 from chaos.history import Fault
-
-QUEUE = "tocsin.default"
-Break = Callable[["Scene"], str]
-
-
-@dataclass(slots=True)
-class Scene:
-    """What a fault may use."""
-
-    cluster: Cluster
-    dice: random.Random
-    seconds: float
-    stop: threading.Event
-    target: str = ""  # the member to hit; any of the role when empty
-
-    def one(self, role: str) -> Member:
-        if self.target:
-            return self.cluster.members[self.target]
-        return self.dice.choice(self.cluster.of(role))
-
-    def hold(self) -> None:
-        self.stop.wait(self.seconds)
+from chaos.scene import GUEST, Break, Scene
 
 
 def _kill(role: str) -> Break:
@@ -64,16 +40,32 @@ def _pause(role: str) -> Break:
 
 
 def _part(role: str, kind: str) -> Break:
-    """The network between one member and all servers of a kind swallows everything."""
+    """The network between one member and all servers of a kind swallows everything, or what goes one way."""
 
     def fault(scene: Scene) -> str:
         member = scene.one(role)
+        requests, answers = scene.dice.choice([(True, True), (True, True), (True, False), (False, True)])
         for relay in member.links(kind):
-            relay.swallow_requests = relay.swallow_answers = True
+            relay.swallow_requests, relay.swallow_answers = requests, answers
         scene.hold()
         for relay in member.links(kind):
             relay.heal()
-        return f"{member.name}-{kind}"
+        ways = "" if requests and answers else " requests" if requests else " answers"
+        return f"{member.name}-{kind}{ways}"
+
+    return fault
+
+
+def _cut(role: str) -> Break:
+    """All connections of one member end, again and again."""
+
+    def fault(scene: Scene) -> str:
+        member = scene.one(role)
+        end = time.monotonic() + scene.seconds
+        while time.monotonic() < end and not scene.stop.wait(scene.dice.uniform(0.1, 1)):
+            for relay in member.relays.values():
+                relay.cut()
+        return member.name
 
     return fault
 
@@ -87,9 +79,7 @@ def _terminate(scene: Scene) -> str:
 
 def _lost_commit(scene: Scene) -> str:
     """The answer to a commit is lost, now and then."""
-    member = scene.dice.choice(
-        [*scene.cluster.of("beat"), *scene.cluster.of("worker"), *scene.cluster.of("api")]
-    )
+    member = scene.dice.choice([*scene.members("beat"), *scene.members("worker"), *scene.members("api")])
     end = time.monotonic() + scene.seconds
     while time.monotonic() < end and not scene.stop.wait(scene.dice.uniform(0.2, 1)):
         for relay in member.links("pg"):
@@ -99,73 +89,16 @@ def _lost_commit(scene: Scene) -> str:
     return member.name
 
 
-def _slow_postgres(scene: Scene) -> str:
-    links = [relay for member in scene.cluster.members.values() for relay in member.links("pg0")]
-    for relay in links:
-        relay.delay = 0.15
-    scene.hold()
-    for relay in links:
-        relay.heal()
-    return "pg0"
-
-
-def _restart_postgres(scene: Scene) -> str:
-    number = scene.dice.randrange(len(scene.cluster.databases))
-    database = scene.cluster.databases[number]
-    database.kill()
-    scene.stop.wait(min(scene.seconds, 4))
-    database.restart()
-    return f"pg{number}"
-
-
-def _kill_rabbit(scene: Scene) -> str:
-    node = scene.cluster.rabbits.leader(QUEUE)
-    node.kill()
-    scene.stop.wait(min(scene.seconds, 6))
-    node.start()
-    return node.name
-
-
-def _memory_alarm(scene: Scene) -> str:
-    node = scene.cluster.rabbits.leader(QUEUE)
-    node.ctl("set_vm_memory_high_watermark", "0.0001")
-    scene.hold()
-    node.ctl("set_vm_memory_high_watermark", "0.4")
-    return node.name
-
-
-def _kill_leader(scene: Scene) -> str:
-    assert scene.cluster.ensemble is not None
-    server = scene.cluster.ensemble.leader()
-    server.kill()
-    scene.hold()
-    server.start()
-    return f"zk{server.number}"
-
-
 def _come_and_go(scene: Scene) -> str:
     """A further node joins and leaves every five seconds."""
-    member = scene.cluster.members.get("guest") or scene.cluster.add("beat", "guest", zone="guest")
+    member = scene.cluster.members.get(GUEST) or scene.cluster.add("beat", GUEST, zone=GUEST)
     end = time.monotonic() + scene.seconds
     while time.monotonic() < end and not scene.stop.is_set():
         scene.cluster.start(member)
         scene.stop.wait(5)
         member.alive.send_signal(scene.dice.choice([signal.SIGTERM, signal.SIGKILL]))
         member.alive.wait(40)
-    return "guest"
-
-
-def _outage(scene: Scene) -> str:
-    """Every node and worker dies at once, and all come back."""
-    members = [*scene.cluster.of("beat"), *scene.cluster.of("worker")]
-    for member in members:
-        member.alive.kill()
-    scene.stop.wait(scene.seconds * 2)
-    for member in members:
-        scene.cluster.start(member, wait=False)
-    for member in members:
-        scene.cluster.wait_ready(member)
-    return "all"
+    return GUEST
 
 
 def _wrong_clock(scene: Scene) -> str:
@@ -201,27 +134,35 @@ CHEAP: dict[str, Break] = {
     "kill-worker": _kill("worker"),
     "pause-worker": _pause("worker"),
     "stop-beat": _terminate,
+    "cut-beat": _cut("beat"),
+    "cut-worker": _cut("worker"),
     "part-beat-postgres": _part("beat", "pg"),
     "part-beat-rabbitmq": _part("beat", "mq"),
     "part-worker-postgres": _part("worker", "pg"),
     "part-worker-rabbitmq": _part("worker", "mq"),
     "lost-commit": _lost_commit,
-    "slow-postgres": _slow_postgres,
-    "restart-postgres": _restart_postgres,
+    "slow-postgres": server_faults.slow_postgres,
+    "restart-postgres": server_faults.restart_postgres,
 }
 FULL: dict[str, Break] = CHEAP | {
-    "kill-rabbitmq-leader": _kill_rabbit,
-    "memory-alarm": _memory_alarm,
+    "kill-rabbitmq-leader": server_faults.kill_rabbit,
+    "pause-rabbitmq-leader": server_faults.pause_rabbit,
+    "memory-alarm": server_faults.memory_alarm,
     "come-and-go": _come_and_go,
-    "outage": _outage,
+    "outage": server_faults.outage,
+    "blackout": server_faults.blackout,
     "wrong-clock": _wrong_clock,
-    "kill-zookeeper-leader": _kill_leader,
+    "kill-zookeeper-leader": server_faults.kill_zookeeper,
+    "pause-zookeeper-leader": server_faults.pause_zookeeper,
     "part-beat-zookeeper": _part("beat", "zk"),
 }
 
 
 def run(scene: Scene, names: list[str], until: float, calm: float) -> list[Fault]:
-    """One fault after the other, in the given order (`pause-beat`, or `pause-beat:beat0` for one member), with `calm` seconds between, until `until` (monotonic)."""
+    """One fault after the other, in the given order, with `calm` seconds between, until `until` (monotonic).
+
+    A name is a kind, or a kind and the member to hit: `pause-beat:beat0`.
+    """
     done: list[Fault] = []
     for name in names:
         if scene.stop.wait(calm * scene.dice.uniform(0.5, 1.5)) or time.monotonic() > until:
@@ -239,7 +180,7 @@ def heal(cluster: Cluster) -> None:
     for member in cluster.members.values():
         for relay in member.relays.values():
             relay.heal()
-        if member.name != "guest":
+        if member.name != GUEST:
             member.alive.resume()
             if not member.alive.running:
                 cluster.start(member)

@@ -12,6 +12,8 @@ from typing import Any
 
 from schedules.oracle import fires, fires_every
 
+PARTITIONS = 1024
+DROPPING = ("latest", "none")  # kinds of jobs whose catch-up may drop nominal times
 STOPPED: dict[str, Any] = {}  # the schedule of a job that is paused or deleted
 
 
@@ -40,7 +42,7 @@ class Job:
     """One job of the workload."""
 
     name: str
-    kind: str  # plain, flaky, skip, queue, burst, once
+    kind: str  # plain, flaky, skip, queue, burst, once, latest, none
     job_id: str = ""  # hex, from the acknowledged answer
     failures: int = 0  # answers 500 that each run gets first
     seconds: float = 0.0  # how long the target takes
@@ -82,6 +84,7 @@ class Gap:
     job_id: str
     first: int
     last: int
+    recorded: float = 0.0  # when, by the database's clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,14 @@ class Fault:
     end: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A row of `attempts`: how an attempt that was not the last word ended, and the worker that held it."""
+
+    reason: str
+    worker: str = ""  # the member's name; empty when nobody knows
+
+
 @dataclass(slots=True, kw_only=True)
 class History:
     """All of one seed."""
@@ -103,7 +114,8 @@ class History:
     runs: list[Run]
     gaps: list[Gap]
     faults: list[Fault]
-    attempts: dict[tuple[str, int, int], str]  # (job, nominal, attempt) → why it was not the last word
+    attempts: dict[tuple[str, int, int], Ended]  # (job, nominal, attempt)
+    shards: int = 1  # databases, each with an equal range of the partitions
     overdue: int = 0  # triggers that were due and had not fired when all was quiet
     usurped: list[str] = field(default_factory=list)  # runs made by a node that did not own their partition
     ended: float = 0.0
@@ -121,5 +133,5 @@ def nominals(schedule: dict[str, Any], after: float, until: float) -> Iterator[i
         at = datetime.fromisoformat(schedule["at"])
         found = [at] if start < at <= end else []
     else:
-        found = fires(schedule["cron"], "UTC", start, end)
+        found = fires(schedule["cron"], schedule.get("timeZone", "UTC"), start, end)
     yield from (micros(at) for at in found)

@@ -4,14 +4,17 @@ What must have run is computed by the slow oracle from the acknowledged calls: a
 answer to the call that set the schedule and before the next call was sent. What may have run takes the calls'
 whole windows. The witness's log says what did run; tocsin's tables are only asked for the outcome it claims.
 
-missed        a nominal time that had to run has no arrival, and no outcome that excuses it
+missed        a nominal time that had to run has no arrival, and no outcome that excuses it; or a gap that the job's
+              catch-up policy does not make
 unaccounted   a nominal time that had to run has neither a run nor a gap in the tables
 early         an arrival before its nominal time
-late          an arrival more than LATE seconds after its nominal time without a fault since shortly before it
+late          an arrival that waited more than LATE seconds (a burst: BURST) outside of faults that concern it and their reach, or
+              more than PATIENCE seconds outside of the faults alone, however many there were
 phantom       an arrival at a nominal time that no schedule of its job names
 stale         the same, when an older schedule of the job names it: an edit, pause or delete came too late
 double        the same attempt of a run arrived twice, or two runs stand for one nominal time
-unjustified   a further attempt, though the target had not failed and no fault was near
+unjustified   a further attempt, though the target had not failed, or nothing had happened to the worker that held it
+              that can cost a lease, or the attempt before it has no recorded end
 overlap       two runs of a job under `skip` or `queue` at once, though the first one's attempt was not lost
 usurped       a run was made by a node that did not own its partition then (a database trigger watches)
 stuck         a run that is not final, or a trigger that is overdue, when all is quiet
@@ -27,11 +30,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from chaos.history import Arrival, Change, Fault, History, Job, Run, nominals
+from chaos.catchup import judge_gaps, judge_kept
+from chaos.history import DROPPING, Arrival, Change, History, Job, Run, nominals
+from chaos.times import BURST, LATE, PATIENCE, concerning, outside, unjustified
 
-LATE = 3.0  # seconds
-# A fault counts for what follows it for so long: leases (3 s nodes, 4 s runs), sessions and reconnections have to run out.
-SHADOW = 15.0
 _SAME = 1000  # microseconds within which two runs stand for one nominal time
 FINAL = {"succeeded", "failed", "cancelled", "skipped"}
 VERDICTS = (
@@ -70,31 +72,12 @@ def judge(history: History) -> list[Finding]:
     return found
 
 
-def lateness(history: History) -> tuple[list[float], list[float]]:
-    """Seconds from nominal time to the first arrival of scheduled runs: far from faults, and near them."""
-    scheduled = {(run.job_id, run.nominal) for run in history.runs if run.origin == "schedule"}
-    first: dict[tuple[str, int], float] = {}
-    for arrival in history.arrivals:
-        if arrival.run in scheduled:
-            first[arrival.run] = min(arrival.at, first.get(arrival.run, arrival.at))
-    calm: list[float] = []
-    near: list[float] = []
-    for (_, nominal), at in first.items():
-        due = nominal / 1e6
-        (near if near_fault(history.faults, due, at) else calm).append(at - due)
-    return sorted(calm), sorted(near)
-
-
-def near_fault(faults: list[Fault], since: float, until: float) -> bool:
-    """Whether a fault, or its shadow, touches [since, until]."""
-    return any(fault.start <= until and since <= fault.end + SHADOW for fault in faults)
-
-
 class _Judge:
     """One job."""
 
     def __init__(self, history: History, job: Job, arrivals: list[Arrival], rows: dict[int, Run]) -> None:
         self.history, self.job, self.arrivals, self.rows = history, job, arrivals, rows
+        self.faults = concerning(history, job.job_id)
         self.gaps = [gap for gap in history.gaps if gap.job_id == job.job_id]
         self.by_run: dict[int, list[Arrival]] = defaultdict(list)
         for arrival in arrivals:
@@ -103,6 +86,7 @@ class _Judge:
 
     def all(self) -> Iterator[Finding]:
         yield from self._required()
+        yield from self._dropped()
         yield from self._unexpected()
         yield from self._times()
         yield from self._repeated()
@@ -138,6 +122,8 @@ class _Judge:
             if nominal in self.by_run:
                 continue
             if run is None and gap:
+                if self.job.kind in DROPPING:
+                    continue  # see _dropped
                 changed = any(
                     change.end >= nominal / 1e6 and change.what != "create" for change in self.job.changes
                 )
@@ -149,13 +135,20 @@ class _Judge:
             if int(run_id[-14:], 16) not in self.by_run and not self._deleted():
                 yield self._finding("missed", int(run_id[-14:], 16), "a manual run never arrived")
 
+    def _dropped(self) -> Iterator[Finding]:
+        for told in judge_gaps(self.job, self.gaps, self.must, self.faults):
+            yield self._finding(*told)
+        for told in judge_kept(self.job, self.rows.values(), self.must):
+            yield self._finding(*told)
+
     def _excused(self, run: Run) -> bool:
         limited = self.job.kind in ("skip", "queue")
         if run.status == "skipped" and limited:
-            # Something held the place: an earlier run that had not ended, which may take several attempts.
+            # Something held the place: an earlier run that had not ended, which faults can make longer.
             return any(
-                earlier < run.nominal and run.nominal / 1e6 <= seen[-1].at + self.job.seconds + SHADOW
+                outside(self.faults, seen[-1].at + self.job.seconds, run.nominal / 1e6, reach=True) <= LATE
                 for earlier, seen in self.by_run.items()
+                if earlier < run.nominal
             )
         return run.status == "cancelled" and self._deleted()
 
@@ -177,16 +170,23 @@ class _Judge:
 
     def _times(self) -> Iterator[Finding]:
         scheduled = {n for n, run in self.rows.items() if run.origin == "schedule"}
-        for nominal, arrivals in self.by_run.items():
-            first, due = arrivals[0].at, nominal / 1e6
-            if first < due and nominal in scheduled:
+        for nominal in self.by_run.keys() & scheduled:
+            first, due = self.by_run[nominal][0].at, nominal / 1e6
+            if first < due:
                 yield self._finding("early", nominal, f"{due - first:.3f} s early")
-            near = near_fault(self.history.faults, due, first) or self.job.kind in ("queue", "burst")
-            called = [
-                c for c in self.job.changes if c.start <= first and due <= c.end
-            ]  # caught up after a slow call
-            if first - due > LATE and nominal in scheduled and not near and not called:
-                yield self._finding("late", nominal, f"{first - due:.3f} s late without a fault")
+            # One that came up while a call was pending is caught up when the call is through.
+            called = any(c.start <= first and due <= c.end for c in self.job.changes)
+            if not called and self.job.kind != "queue":
+                yield from self._late(nominal, due, first)
+
+    def _late(self, nominal: int, due: float, first: float) -> Iterator[Finding]:
+        calm = outside(self.faults, due, first, reach=True)
+        quiet = outside(self.faults, due, first, reach=False)
+        if calm > (BURST if self.job.kind == "burst" else LATE) or quiet > PATIENCE:
+            words = (
+                f"{first - due:.3f} s late, {quiet:.3f} s without a fault, {calm:.3f} s of it far from any"
+            )
+            yield self._finding("late", nominal, words)
 
     def _repeated(self) -> Iterator[Finding]:
         for nominal, arrivals in self.by_run.items():
@@ -194,11 +194,8 @@ class _Judge:
                 if count > 1:
                     yield self._finding("double", nominal, f"attempt {attempt} arrived {count} times")
             for before, after in pairwise(arrivals):
-                failed = before.attempt <= self.job.failures
-                if not failed and not near_fault(self.history.faults, before.at - LATE, after.at):
-                    yield self._finding(
-                        "unjustified", nominal, f"attempt {after.attempt} without a failure or fault"
-                    )
+                if why := unjustified(self.history, before, after, self.job.failures):
+                    yield self._finding("unjustified", nominal, f"attempt {after.attempt}: {why}")
 
     def _overlaps(self) -> Iterator[Finding]:
         if self.job.kind not in ("skip", "queue"):

@@ -13,9 +13,11 @@ from typing import Any
 import psycopg
 
 from chaos import faults
-from chaos.cluster import Cluster, Shape, count_in_logs
-from chaos.history import Arrival, Fault, Gap, History, Run, micros
-from chaos.judge import Finding, judge, lateness
+from chaos.cluster import Cluster, Shape, count_in_logs, found_in_logs
+from chaos.history import Arrival, Ended, Fault, Gap, History, Run, micros
+from chaos.judge import Finding, judge
+from chaos.scene import Scene
+from chaos.times import REACH, lateness, recovery
 from chaos.workload import Workload
 from tocsin.ids import parse_run_id
 
@@ -33,6 +35,10 @@ class Options:
     hold: float = 6.0
     calm: float = 4.0
     quiet: float = QUIET
+    outage: float = 12.0  # seconds that a total outage lasts
+    settle: float = (
+        5.0  # seconds that jobs still run after the reach of the last fault, so that the recovery is judged
+    )
 
 
 def run(cluster: Cluster, options: Options) -> tuple[History, list[Finding], dict[str, Any]]:
@@ -48,11 +54,18 @@ def run(cluster: Cluster, options: Options) -> tuple[History, list[Finding], dic
     calm, near = lateness(history)
     figures |= {"calm_p50": _at(calm, 0.5), "calm_p99": _at(calm, 0.99), "calm_max": _at(calm, 1.0)}
     figures |= {"near_p50": _at(near, 0.5), "near_p99": _at(near, 0.99), "near_max": _at(near, 1.0)}
+    figures["recovered_s"] = recovery(history)
     return history, found, figures
+
+
+def _settled(done: list[Fault]) -> float:
+    """When no fault can excuse anything any more."""
+    return max((fault.end + REACH[fault.kind] for fault in done), default=0.0)
 
 
 def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, dict[str, Any]]:
     dice = random.Random(options.seed * 7919)
+    fenced = _fenced(cluster)
     stop = threading.Event()
     workload = Workload(
         options.seed,
@@ -64,27 +77,26 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
     caller = threading.Thread(target=workload.run, args=(stop,), daemon=True)
     caller.start()
     names = options.names or _draw(dice, cluster.shape)
-    scene = faults.Scene(cluster, dice, options.hold, stop)
+    scene = Scene(cluster, dice, options.hold, options.outage, stop)
     done: list[Fault] = []
     try:
         # Faults that were asked for by name all come, however long a busy machine takes over them.
         until = float("inf") if options.names else time.monotonic() + options.seconds
         done = faults.run(scene, names, until, options.calm)
         faults.heal(cluster)
-        caller.join(options.seconds + 120)
+        caller.join(options.seconds + options.outage + 120)
         if caller.is_alive():
             raise RuntimeError("calls are still without an answer")
     finally:
         stop.set()
     if workload.failed:
         raise RuntimeError(f"calls were refused: {workload.failed[:5]}")
-    time.sleep(5)  # what is due now shall fire before the jobs are paused
+    time.sleep(max(0.0, _settled(done) - time.time()) + options.settle)
     workload.finish()
     paused = time.time()
     overdue = _wait_quiet(cluster, options.quiet)
     quiet = time.time()
     history = _read(cluster, workload, done, overdue, began)
-    fenced = sum(count_in_logs(member, "partitions_fenced") for member in cluster.of("beat"))
     figures = {
         "seed": options.seed,
         "faults": [fault.kind for fault in done],
@@ -93,11 +105,16 @@ def _live(cluster: Cluster, options: Options, began: float) -> tuple[History, di
         "repeated_calls": workload.repeats,
         "runs": len(history.runs),
         "arrivals": len(history.arrivals),
-        "fenced": fenced,
+        "gaps": len(history.gaps),
+        "fenced": _fenced(cluster) - fenced,
         "live_s": round(paused - began, 1),
         "quiet_s": round(quiet - paused, 1),
     }
     return history, figures
+
+
+def _fenced(cluster: Cluster) -> int:
+    return sum(count_in_logs(member, "partitions_fenced") for member in cluster.of("beat"))
 
 
 def _draw(dice: random.Random, shape: Shape) -> list[str]:
@@ -134,7 +151,8 @@ def _pending(url: str) -> tuple[int, int]:
 def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int, began: float) -> History:
     runs: list[Run] = []
     gaps: list[Gap] = []
-    attempts: dict[tuple[str, int, int], str] = {}
+    attempts: dict[tuple[str, int, int], Ended] = {}
+    workers = _workers(cluster)
     usurped: list[str] = []
     for database in cluster.databases:
         with psycopg.connect(database.url) as conn:
@@ -152,16 +170,27 @@ def _read(cluster: Cluster, workload: Workload, done: list[Fault], overdue: int,
                 f"partition {number} by {node}, owned by {owner}, at {at}"
                 for number, node, owner, at in found
             ]
-            for job, first, last in conn.execute("SELECT job_id, first_at, last_at FROM gaps"):
-                gaps.append(Gap(job_id=job.hex, first=micros(first), last=micros(last)))
-            for job, at, attempt, reason in conn.execute(
-                "SELECT job_id, scheduled_at, attempt, reason FROM attempts"
+            for job, first, last, at in conn.execute(
+                "SELECT job_id, first_at, last_at, extract(epoch FROM created_at)::float8 FROM gaps"
             ):
-                attempts[job.hex, micros(at), attempt] = reason
+                gaps.append(Gap(job_id=job.hex, first=micros(first), last=micros(last), recorded=at))
+            for job, at, attempt, reason, owner in conn.execute(
+                "SELECT job_id, scheduled_at, attempt, reason, lease_owner FROM attempts"
+            ):
+                attempts[job.hex, micros(at), attempt] = Ended(reason=reason, worker=workers.get(owner, ""))
     return History(
         jobs=[job for job in workload.jobs if job.changes], arrivals=arrivals(cluster.witness.log_path, began), runs=runs,
-        gaps=gaps, faults=done, attempts=attempts, overdue=overdue, usurped=usurped, ended=time.time(),
+        gaps=gaps, faults=done, attempts=attempts, shards=len(cluster.databases), overdue=overdue, usurped=usurped, ended=time.time(),
     )  # fmt: skip
+
+
+def _workers(cluster: Cluster) -> dict[str, str]:
+    """Worker IDs, as leases carry them, to the members that they were."""
+    return {
+        found: member.name
+        for member in cluster.of("worker")
+        for found in found_in_logs(member, r"worker ready id=(\S+)")
+    }
 
 
 def arrivals(log: Path, since: float) -> list[Arrival]:

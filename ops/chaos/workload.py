@@ -20,9 +20,19 @@ from typing import Any
 
 import httpx
 
-from chaos.history import STOPPED, Change, Job, instant
+from chaos.catchup import WINDOW
+from chaos.history import DROPPING, STOPPED, Change, Job, instant
 
 _RETRY = {"maxAttempts": 60, "initial": "500ms", "factor": 1.5, "max": "2s", "jitter": "none"}
+_CRONS = [
+    "*/2 * * * * *",
+    "*/3 * * * * *",
+    "5,10,25,50 * * * * *",
+    "0,30 * * * * *",
+    "* * * * *",
+    "*/2 * * * *",
+]
+_ZONES = ["UTC", "UTC", "America/New_York", "Asia/Kathmandu"]
 _PAUSE = 0.3  # seconds before an unanswered call is made again
 
 
@@ -79,6 +89,9 @@ class Workload:
             for _ in range(count(3)):
                 job = self._job(kind, seconds=seconds)
                 self._create(dice.uniform(0, 3), job, self._every(1 if kind == "skip" else 3))
+        for kind in DROPPING:
+            for _ in range(count(2)):
+                self._create(dice.uniform(0, 3), self._job(kind), self._every(4))
         for _ in range(count(30)):
             after = dice.uniform(0, self._seconds - 5)
             self._once(self._job("once"), after, after + dice.uniform(2, 20))
@@ -117,9 +130,7 @@ class Workload:
         dice = self._dice
         if dice.random() < 0.5:
             return self._every(dice.randint(1, 5))
-        return {
-            "cron": dice.choice(["*/2 * * * * *", "*/3 * * * * *", "5,10,25,50 * * * * *", "0,30 * * * * *"])
-        }
+        return {"cron": dice.choice(_CRONS), "timeZone": dice.choice(_ZONES)}
 
     def _every(self, seconds: int) -> dict[str, Any]:
         return {
@@ -191,6 +202,8 @@ class Workload:
             "timeout": "20s",
         }
         document |= {"schedule": schedule, "retryPolicy": _RETRY, "catchUp": "all"}
+        if job.kind in DROPPING:
+            document["catchUp"] = {"mode": job.kind, "window": f"{WINDOW:.0f}s"}
         if job.kind in ("skip", "queue"):
             document["concurrency"] = {"overlap": job.kind, "queueLimit": 1000}
         return document

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that the tests and the local cluster need, on Debian and Ubuntu.
 #
-#   ops/services/install.sh              RabbitMQ, ZooKeeper, Redis, PgBouncer, faketime
+#   ops/services/install.sh              RabbitMQ, ZooKeeper, Redis, PgBouncer, faketime, Docker, busybox
 #   ops/services/install.sh PACKAGE...   these packages instead
 #
 # Installs only what is missing and does nothing when nothing is. No service is started: a policy-rc.d file denies
@@ -10,7 +10,7 @@
 set -euo pipefail
 
 packages=("$@")
-[ ${#packages[@]} -gt 0 ] || packages=(rabbitmq-server zookeeper redis-server pgbouncer faketime)
+[ ${#packages[@]} -gt 0 ] || packages=(rabbitmq-server zookeeper redis-server pgbouncer faketime docker.io busybox-static)
 policy=/usr/sbin/policy-rc.d
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

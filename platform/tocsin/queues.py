@@ -2,8 +2,9 @@
 
 Pure data; `topology.py` declares it. A queue belongs to a tier and a pool of workers:
 
-    tocsin.<tier>[.<pool>][.<slot>]
+    tocsin.[docker.]<tier>[.<pool>][.<slot>]
 
+with `docker` for runs that only a worker with a container engine can execute: without one it leaves them alone;
 without the pool for the pool `default`, without a slot unless a tier is spread over several queues. A run's
 slot is its partition modulo the spread. Workers consume the queue without a slot whatever the spread, so that
 nodes may have an older or a newer one; docs/architecture.md has the order in which to change it.
@@ -32,6 +33,9 @@ DELIVERIES = 1000
 
 MAX_SPREAD = 64
 
+# Kinds whose runs wait in queues of their own, because not every worker can execute them.
+OWN_QUEUES = ("docker",)
+
 # `tocsin.run.http` runs a job of kind `http`.
 TASK_PREFIX = "tocsin.run."
 
@@ -43,9 +47,9 @@ def is_amqp(broker_url: str) -> bool:
     return broker_url.split("://", 1)[0] in _AMQP_SCHEMES
 
 
-def queue_name(tier: str, pool: str = DEFAULT_POOL, slot: int | None = None) -> str:
+def queue_name(tier: str, pool: str = DEFAULT_POOL, slot: int | None = None, kind: str = "") -> str:
     """The queue of a tier and a pool; without a slot the one that is there whatever the spread."""
-    parts = ["tocsin", str(tier)]
+    parts = ["tocsin", *(own for own in OWN_QUEUES if own == kind), str(tier)]
     if pool != DEFAULT_POOL:
         parts.append(pool)
     if slot is not None:
@@ -55,20 +59,33 @@ def queue_name(tier: str, pool: str = DEFAULT_POOL, slot: int | None = None) -> 
 
 def parse_queue(name: str) -> tuple[str, str]:
     """The tier and the pool of a queue's name."""
-    tier, *rest = name.removeprefix("tocsin.").split(".")
+    tier, *rest = name.removeprefix("tocsin.").removeprefix(f"{own_kind(name)}.").split(".")
     return tier, rest[0] if rest and not rest[0].isdigit() else DEFAULT_POOL
 
 
-def queue_for(tier: str, pool: str, partition: int, spread: int) -> str:
+def own_kind(name: str) -> str:
+    """The kind that a queue is for alone; empty for a queue of all the others."""
+    return next((kind for kind in OWN_QUEUES if name.startswith(f"tocsin.{kind}.")), "")
+
+
+def queue_for(tier: str, pool: str, partition: int, spread: int, kind: str = "") -> str:
     """Where a run's message goes."""
-    return queue_name(tier, pool, partition % spread if spread > 1 else None)
+    return queue_name(tier, pool, partition % spread if spread > 1 else None, kind)
 
 
-def consumed(tiers: Iterable[str], pools: Iterable[str], spread: int) -> list[str]:
-    """The queues of a worker that serves these tiers and pools."""
+def consumed(
+    tiers: Iterable[str], pools: Iterable[str], spread: int, kinds: Iterable[str] = ("",)
+) -> list[str]:
+    """The queues of a worker that serves these tiers and pools, and beside the usual kinds those in `kinds`."""
     slots = [None, *range(spread)] if spread > 1 else [None]
-    pools = list(pools)
-    return [queue_name(tier, pool, slot) for tier in tiers for pool in pools for slot in slots]
+    tiers, pools = list(tiers), list(pools)
+    return [
+        queue_name(tier, pool, slot, kind)
+        for kind in kinds
+        for tier in tiers
+        for pool in pools
+        for slot in slots
+    ]
 
 
 def parse_pools(names: Iterable[str]) -> list[str]:

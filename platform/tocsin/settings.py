@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
+from tocsin.container_settings import ContainerSettings
 from tocsin.coordination import ZooKeeperAddress, check_zone, parse_auth, parse_coordinator
 from tocsin.egress import Egress, parse_egress
 from tocsin.errors import InvalidError, Problem
@@ -21,7 +22,7 @@ from tocsin.signature import parse_keys
 from tocsin.store.shards import ShardMap, parse_shards
 
 
-class Settings(BaseSettings):
+class Settings(ContainerSettings):
     """The settings of one process; construct with keyword arguments in tests, `load()` elsewhere."""
 
     model_config = SettingsConfigDict(env_prefix="TOCSIN_", extra="ignore", frozen=True)
@@ -177,7 +178,7 @@ class Settings(BaseSettings):
             raise ValueError("TOCSIN_HEARTBEAT_INTERVAL must be at most half of TOCSIN_RUN_LEASE")
         if self.output_limit > self.response_limit:
             raise ValueError("TOCSIN_RESPONSE_LIMIT must be at least TOCSIN_OUTPUT_LIMIT")
-        _ = self.shards, self.broker_urls, self.pool_names, self.egress, self.signing_keys
+        _ = self.shards, self.broker_urls, self.pool_names, self.egress, self.signing_keys, self.policy
         return self
 
     @cached_property

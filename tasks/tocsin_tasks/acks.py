@@ -5,8 +5,8 @@ calls soon. Each message is answered by itself: kombu's loop keeps its callbacks
 an "ack up to here" that overtakes an older one closes the channel. Delivery tags belong to a channel, so
 after a reconnect the answers to messages of the old channel are dropped: the broker delivers those again.
 
-`take` says whether the worker wants messages at all. The consumer follows before it sends the answers, so that a
-message that goes back because this worker is full is not delivered to it again.
+`take` says whether the worker wants messages of some of its queues. The consumer follows before it sends the
+answers, so that a message that goes back because this worker is full is not delivered to it again.
 
 Limit: no more answers wait than messages were delivered, which the prefetch count bounds.
 """
@@ -37,8 +37,8 @@ class Acks:
         self._scheduled = False
         self._consumer: Any = None
         self._channel: Any = None
-        self._wanted = True  # whether messages should come
-        self._consumes = True  # whether the consumer has asked for them
+        self._unwanted: frozenset[str] = frozenset()  # queues from which no message should come
+        self._set_aside: dict[str, Any] = {}  # those that the consumer has cancelled, by name
         self.dropped = 0  # answers to messages of a channel that is gone
 
     def attach(self, consumer: Any) -> None:
@@ -48,7 +48,7 @@ class Acks:
         # A flush that the old event loop was to make may be lost with it.
         self._scheduled = False
         self._send_all()
-        self._consumes = True  # as soon as the event loop starts
+        self._set_aside = {}  # it consumes all as soon as the event loop starts
         self._schedule()
 
     def settle(self, message: Any, verdict: Verdict) -> None:
@@ -56,10 +56,11 @@ class Acks:
         self._waiting.append((message, verdict))
         self._schedule()
 
-    def take(self, wanted: bool) -> None:
-        """Ask the broker for messages, or for no more; callable from any thread."""
-        if wanted != self._wanted:
-            self._wanted = wanted
+    def take(self, wanted: bool, queues: frozenset[str]) -> None:
+        """Ask the broker for messages of these queues, or for no more; called from one thread."""
+        unwanted = self._unwanted - queues if wanted else self._unwanted | queues
+        if unwanted != self._unwanted:
+            self._unwanted = unwanted
             self._schedule()
 
     def _schedule(self) -> None:
@@ -70,12 +71,21 @@ class Acks:
     def flush(self) -> None:
         """Follow the last `take` and send what waits. Consumer's thread only."""
         self._scheduled = False  # first: what is settled from now on schedules the next flush
-        wanted = self._wanted
-        if wanted != self._consumes:
-            consumer = self._consumer.task_consumer
-            consumer.consume() if wanted else consumer.cancel()
-            self._consumes = wanted
+        unwanted = self._unwanted
+        if unwanted != self._set_aside.keys():
+            self._follow(self._consumer.task_consumer, unwanted)
         self._send_all()
+
+    def _follow(self, consumer: Any, unwanted: frozenset[str]) -> None:
+        for queue in list(consumer.queues):
+            if queue.name in unwanted:
+                consumer.cancel_by_queue(queue.name)
+                self._set_aside[queue.name] = queue
+        wanted = self._set_aside.keys() - unwanted
+        for name in wanted:
+            consumer.add_queue(self._set_aside.pop(name))
+        if wanted:
+            consumer.consume()
 
     def _send_all(self) -> None:
         while self._waiting:

@@ -23,13 +23,14 @@ from celery import Celery
 from tocsin import topology
 from tocsin.model.status import Tier
 from tocsin.model.task import KINDS
-from tocsin.queues import TASK_PREFIX, consumed, is_amqp, parse_queue
+from tocsin.queues import OWN_QUEUES, TASK_PREFIX, consumed, is_amqp
 from tocsin.settings import Settings, load
 from tocsin_tasks.acks import Acks
 from tocsin_tasks.consumer import ExecutorStep, TocsinConsumer
 from tocsin_tasks.counters import Counters
 
 if TYPE_CHECKING:
+    from tocsin_tasks.containers.engine import Engine
     from tocsin_tasks.executor import Executor
     from tocsin_tasks.strategy import Delivery
 
@@ -44,6 +45,7 @@ class TocsinApp(Celery):  # type: ignore[misc]
     counters: Counters
     worker_id: str
     executor: Executor | None = None
+    engine: Engine | None = None
 
     def declare(self, connection: Any) -> None:
         """Declare what this worker consumes, on a connection of kombu that is up."""
@@ -54,12 +56,26 @@ class TocsinApp(Celery):  # type: ignore[misc]
         """Start the thread that executes runs; `queues` are those that this worker consumes."""
         from tocsin_tasks.executor import Executor  # httpx and psycopg load only where runs are executed
 
-        served = {parse_queue(name)[0] for name in queues}
-        tiers = [tier for tier in Tier if tier in served]
+        self.open_engine()
         self.executor = Executor(
-            self.settings, worker_id=self.worker_id, acks=self.acks, counters=self.counters, tiers=tiers
+            self.settings,
+            worker_id=self.worker_id,
+            acks=self.acks,
+            counters=self.counters,
+            queues=queues,
+            engine=self.engine,
         )
         self.executor.start()
+
+    def open_engine(self) -> None:
+        """Reach the container engine, if there shall be one. Raises InvalidError when it does not answer."""
+        if self.settings.docker_url and self.engine is None:
+            from tocsin_tasks.containers.engine import Engine  # the docker SDK loads only where it serves
+            from tocsin_tasks.containers.janitor import owner_of
+
+            engine = Engine(self.settings.docker_url)
+            engine.open()
+            self.engine, self.worker_id = engine, owner_of(self.worker_id, engine.identity)
 
     def stop_executor(self, meanwhile: Callable[[], None]) -> None:
         """Drain and end the executor's thread; `meanwhile` is called some times a second."""
@@ -74,7 +90,8 @@ class TocsinApp(Celery):  # type: ignore[misc]
 
 def make_app(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> TocsinApp:
     """The app that these settings describe, for these tiers; it connects to nothing yet."""
-    names = consumed(tiers, settings.pool_names, settings.queue_spread)
+    kinds = ("", *OWN_QUEUES) if settings.docker_url else ("",)
+    names = consumed(tiers, settings.pool_names, settings.queue_spread, kinds)
     app = TocsinApp("tocsin_tasks", set_as_current=False)
     app.settings, app.acks, app.counters = settings, Acks(), Counters()
     app.worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"

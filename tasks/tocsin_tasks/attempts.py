@@ -59,6 +59,7 @@ class Attempts:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._free = slots
+        self._closed = False
         self._by_key: dict[RunKey, Attempt] = {}
         self._changed = asyncio.Event()
 
@@ -75,12 +76,17 @@ class Attempts:
 
     @property
     def free(self) -> int:
-        """Slots that nothing holds."""
-        return self._free
+        """Slots that an attempt can have now."""
+        return 0 if self._closed else self._free
+
+    def close(self, closed: bool = True) -> None:
+        """Let no attempt begin until `close(False)`: what executes them is not there."""
+        self._closed = closed
+        self._changed.set()
 
     async def reserve(self, wanted: int) -> int:
         """Take up to `wanted` slots, at least one: waits while none is free."""
-        while self._free == 0:
+        while self.free == 0:
             self._changed.clear()
             await self._changed.wait()
         taken = min(wanted, self._free)

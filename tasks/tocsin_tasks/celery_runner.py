@@ -5,7 +5,11 @@ sends to the job's queue, else to `celery`. The run ID is the task ID, so an att
 same task. On RabbitMQ each message is confirmed; a queue that is not there is declared as Celery declares it. The
 calls block, so a few threads make them.
 
-Weaknesses: the message is not tracked beyond the broker. A worker that dies between sending and recording sends
+With `completion: callback` the message carries the run's address and one-time token (`tracking`), and the run is
+handed over as an HTTP call that was answered 202 is (`tocsin.store.callbacks`).
+
+Weaknesses: without it the message is not tracked beyond the broker. Whoever reads the team's broker can report.
+A worker that dies between sending and recording sends
 again with the next attempt. `expires` counts from the sending, not from the nominal time.
 """
 
@@ -21,6 +25,7 @@ from celery.app.utils import find_app
 from kombu.exceptions import EncodeError, OperationalError
 
 from tocsin import clock, topology
+from tocsin.callback_token import callback_token
 from tocsin.errors import InvalidError, Problem
 from tocsin.model.celery_task import CeleryTask
 from tocsin.model.policy import Failure
@@ -30,6 +35,7 @@ from tocsin.queues import is_amqp
 from tocsin.settings import Settings
 from tocsin.store.leases import Claimed
 from tocsin_tasks.outcome import Outcome, failed
+from tocsin_tasks.tracking import TOKEN_HEADER, URL_HEADER
 
 log = logging.getLogger(__name__)
 _THREADS = 4
@@ -43,12 +49,13 @@ class CeleryRunner:
         self._settings = settings
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="celery-send")
         self._app: Celery | None = None
+        self._api = (settings.api_public_url or settings.api_url).rstrip("/")
 
     async def close(self) -> None:
         """End the threads and the connections."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def run(self, claimed: Claimed, deadline: float) -> Outcome:
+    async def run(self, claimed: Claimed, deadline: float, secret: bytes) -> Outcome:
         """Send it; `deadline` is on the monotonic clock. Only a cancellation is raised."""
         try:
             task = Task.model_validate(claimed.task).celery
@@ -56,10 +63,14 @@ class CeleryRunner:
             task, words = None, type(error).__name__
         if task is None:
             return failed(Reason.BAD_TASK, f"this worker cannot read the job's Celery task ({words})")
+        headers = {
+            **task.headers,
+            **(self._callback(claimed, secret) if task.completion == "callback" else {}),
+        }
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(loop.time() + deadline - clock.monotonic()):
-                await loop.run_in_executor(self._threads, self._send, task, str(claimed.lease.key))
+                await loop.run_in_executor(self._threads, self._send, task, str(claimed.lease.key), headers)
         except TimeoutError:
             return Outcome(
                 failure=Failure(reason=Reason.TIMEOUT),
@@ -71,9 +82,15 @@ class CeleryRunner:
             return failed(
                 Reason.CONNECTION, f"the broker did not take the message: {type(error).__name__}: {error}"
             )
-        return Outcome()
+        return Outcome(waits=task.completion == "callback")
 
-    def _send(self, task: CeleryTask, run_id: str) -> None:
+    def _callback(self, claimed: Claimed, secret: bytes) -> dict[str, str]:
+        return {
+            URL_HEADER: f"{self._api}/v1/runs/{claimed.lease.key}/complete",
+            TOKEN_HEADER: callback_token(secret),
+        }
+
+    def _send(self, task: CeleryTask, run_id: str, headers: dict[str, Any]) -> None:
         app = self._app = self._app or app_of(self._settings)
         options: dict[str, Any] = {
             "queue": task.queue,
@@ -81,7 +98,7 @@ class CeleryRunner:
             "routing_key": task.routing_key,
             "priority": task.priority,
             "expires": task.expires_sec,
-            "headers": task.headers or None,
+            "headers": headers or None,
         }
         app.send_task(
             task.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from tocsin.model.status import Reason
 from tocsin.settings import Settings
@@ -15,15 +16,19 @@ from tocsin.store.leases import Result
 from tocsin_tasks.attempts import Attempt, Stop
 from tocsin_tasks.celery_runner import CeleryRunner
 from tocsin_tasks.http_runner import HttpRunner
-from tocsin_tasks.outcome import Outcome, cancelled, conclude, failed
+from tocsin_tasks.outcome import Outcome, cancelled, conclude, failed, resumed
+
+if TYPE_CHECKING:
+    from tocsin_tasks.containers.runner import DockerRunner
 
 logger = logging.getLogger(__name__)
 
 
 class Execution:
-    """The runners of a process. Each kind of task has one."""
+    """The runners of a process. Each kind of task has one; containers only where there is an engine."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, docker: DockerRunner | None = None) -> None:
+        self._docker = docker
         self._celery = CeleryRunner(settings)
         self._http = HttpRunner(settings)
 
@@ -57,7 +62,9 @@ class Execution:
         if kind == "http":
             return await self._http.run(attempt.claimed, attempt.deadline, attempt.secret)
         if kind == "celery":
-            return await self._celery.run(attempt.claimed, attempt.deadline)
+            return await self._celery.run(attempt.claimed, attempt.deadline, attempt.secret)
+        if kind == "docker" and self._docker is not None:
+            return await self._docker.run(attempt)
         return failed(Reason.BAD_TASK, f"this worker cannot execute tasks of the kind {kind!r:.40}")
 
 
@@ -67,6 +74,8 @@ def _result(attempt: Attempt, outcome: Outcome | None) -> Result | None:
     match attempt.stopped:
         case Stop.LOST:
             return None
+        case Stop.DRAIN if "docker" in attempt.claimed.task:
+            return resumed(attempt.claimed)  # the container goes on
         case Stop.DRAIN:
             given_up = failed(Reason.LEASE_EXPIRED, "the worker was stopped before the attempt ended")
             return conclude(attempt.claimed, given_up)

@@ -2,7 +2,8 @@
 
 `submit` is called by the consumer's thread; answers to the broker go back through `Acks`. `stop` drains:
 nothing new is claimed, attempts get `drain_timeout` to end, and those that do not are given up at once with
-the reason `lease_expired`, as if the worker had died, only sooner: their retry is due immediately.
+the reason `lease_expired`, as if the worker had died, only sooner: their retry is due immediately. Containers
+are handed over as soon as the drain begins: the same attempt resumes at another worker.
 
 Weakness: all attempts share this loop, so code that blocks it stops the heartbeats too; the leases then run
 out, which is the right end.
@@ -22,16 +23,16 @@ from typing import Any
 
 from tocsin.errors import ShardUnavailableError
 from tocsin.model.status import Tier
+from tocsin.queues import own_kind, parse_queue
 from tocsin.settings import Settings
 from tocsin.store import leases
-from tocsin.store.shards import Shard
 from tocsin_tasks.acks import Acks, Verdict
-from tocsin_tasks.attempts import Attempts, Stop
+from tocsin_tasks.attempts import Stop
+from tocsin_tasks.bay import Bay
+from tocsin_tasks.containers.engine import Engine
+from tocsin_tasks.containers.shop import Shop
 from tocsin_tasks.counters import Counters
 from tocsin_tasks.execute import Execution
-from tocsin_tasks.heartbeat import Heart
-from tocsin_tasks.intake import Intake
-from tocsin_tasks.lane import Lane
 from tocsin_tasks.link import Link
 from tocsin_tasks.strategy import Delivery
 
@@ -43,15 +44,27 @@ class Executor:
     """The thread and all that lives on its loop."""
 
     def __init__(
-        self, settings: Settings, *, worker_id: str, acks: Acks, counters: Counters, tiers: Sequence[Tier]
+        self,
+        settings: Settings,
+        *,
+        worker_id: str,
+        acks: Acks,
+        counters: Counters,
+        queues: Sequence[str],
+        engine: Engine | None = None,
     ) -> None:
+        """`queues` are those that the worker consumes; with an engine, runs of containers are among theirs."""
         self.worker_id = worker_id
-        self._settings, self._acks, self._counters, self._tiers = settings, acks, counters, tuple(tiers)
+        self._queues, self._engine = tuple(queues), engine
+        served = {parse_queue(name)[0] for name in queues}
+        self._tiers = [tier for tier in Tier if tier in served]
+        self._settings, self._acks, self._counters = settings, acks, counters
         self._thread = threading.Thread(target=self._main, name="tocsin-executor", daemon=True)
         self._loop = asyncio.new_event_loop()
         self._arrived: deque[Delivery] = deque()
         self._woken = False
-        self._lanes: dict[Shard, Lane] = {}
+        self._bays: list[Bay] = []
+        self._containers: Bay | None = None
         self._stopping = asyncio.Event()
         self._ready: Future[None] = Future()
 
@@ -83,10 +96,9 @@ class Executor:
             if self._stopping.is_set():
                 self._acks.settle(delivery.message, Verdict.REQUEUE)
             else:
-                self._lane_of(delivery.key.partition).add(delivery)
-
-    def _lane_of(self, partition: int) -> Lane:
-        return self._lanes[self._settings.shards.shard_of(partition)]
+                contained = self._containers is not None and delivery.kind == "docker"
+                bay = self._containers if contained and self._containers else self._bays[0]
+                bay.lane_of(delivery.key.partition).add(delivery)
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -101,29 +113,20 @@ class Executor:
             self._loop.close()
 
     async def _run(self) -> None:
-        attempts = Attempts(self._settings.worker_slots)
-        execution = Execution(self._settings)
-        for shard in self._settings.shards.shards:
-            self._lanes[shard] = Lane(
-                shard,
-                self._settings,
-                owner=self.worker_id,
-                attempts=attempts,
-                acks=self._acks,
-                counters=self._counters,
-                execute=execution.execute,
-                lane_of=self._lane_of,
-            )
-        lanes = list(self._lanes.values())
-        hearts = [Heart(lane, attempts, self._settings) for lane in lanes]
-        intake = Intake(lanes, attempts, self._acks, hold=self._settings.message_hold)
-        claims = _all([*(lane.claim_forever() for lane in lanes), intake.watch_forever()])
+        shop = Shop(self._settings, self._engine) if self._engine is not None else None
+        execution = Execution(self._settings, shop.runner if shop else None)
+        main = self._bay(execution, self._settings.worker_slots, "")
+        self._bays = [main]
+        if shop is not None:
+            self._containers = self._bay(execution, self._settings.docker_slots, "docker")
+            self._bays.append(self._containers)
+            shop.serve(self._containers.attempts)
+        claims = _all(loop for bay in self._bays for loop in bay.claims())
         others = _all(
             [
-                *(lane.finisher.finish_forever() for lane in lanes),
-                *(heart.beat_forever() for heart in hearts),
-                *(heart.listen_forever() for heart in hearts),
-                self._register_forever(attempts),
+                *(loop for bay in self._bays for loop in bay.others()),
+                *(shop.loops() if shop is not None else ()),
+                self._register_forever(),
             ]
         )
         self._ready.set_result(None)
@@ -131,49 +134,75 @@ class Executor:
         ended, _ = await asyncio.wait({stopping, *claims, *others}, return_when=asyncio.FIRST_COMPLETED)
         for task in ended - {stopping}:
             task.result()  # a loop that ends has failed: raise what it raised
-        await self._drain(attempts, claims)
+        await self._drain(claims)
         await _cancel(others)
         await execution.close()
-        for lane in lanes:
-            await lane.close()
+        for bay in self._bays:
+            await bay.close()
+        if shop is not None:
+            shop.close()
 
-    async def _drain(self, attempts: Attempts, claims: list[asyncio.Task[None]]) -> None:
+    def _bay(self, execution: Execution, slots: int, kind: str) -> Bay:
+        return Bay(
+            self._settings,
+            owner=self.worker_id,
+            slots=slots,
+            queues=[name for name in self._queues if own_kind(name) == kind],
+            acks=self._acks,
+            counters=self._counters,
+            execute=execution.execute,
+        )
+
+    def _running(self) -> int:
+        return sum(len(bay.attempts) for bay in self._bays)
+
+    async def _all_ended(self) -> None:
+        for bay in self._bays:
+            await bay.attempts.wait_empty()
+
+    async def _drain(self, claims: list[asyncio.Task[None]]) -> None:
         await _cancel(claims)
-        for lane in self._lanes.values():
-            await lane.settle_claim(CLOSE_SECONDS)
-            lane.give_back()
-        logger.info("draining %d runs, for %g s at most", len(attempts), self._settings.drain_timeout)
-        if not await _within(self._settings.drain_timeout, attempts.wait_empty()):
-            logger.warning("%d runs given up: another worker goes on", len(attempts))
-            for attempt in attempts.all():
-                attempt.stop(Stop.DRAIN)
-            if not await _within(CLOSE_SECONDS, attempts.wait_empty()):
-                logger.error("%d results could not be written; their leases expire", len(attempts))
+        for bay in self._bays:
+            for lane in bay.lanes:
+                await lane.settle_claim(CLOSE_SECONDS)
+                lane.give_back()
+        if self._containers is not None:
+            _stop(self._containers)  # they are handed over, however long they would run
+        logger.info("draining %d runs, for %g s at most", self._running(), self._settings.drain_timeout)
+        if not await _within(self._settings.drain_timeout, self._all_ended()):
+            logger.warning("%d runs given up: another worker goes on", self._running())
+            for bay in self._bays:
+                _stop(bay)
+            if not await _within(CLOSE_SECONDS, self._all_ended()):
+                logger.error("%d results could not be written; their leases expire", self._running())
 
-    async def _register_forever(self, attempts: Attempts) -> None:
+    async def _register_forever(self) -> None:
         """Tell the first shard that this worker is there. Nothing depends on it but what people see."""
         shard = self._settings.shards.shards[0]
         link = Link(shard.dsn, shard.name)
         interval = self._settings.heartbeat_interval
         try:
             while True:
-                await _quietly(
-                    link, lambda conn: self._register(conn, attempts, timedelta(seconds=3 * interval))
-                )
+                await _quietly(link, lambda conn: self._register(conn, timedelta(seconds=3 * interval)))
                 await asyncio.sleep(interval)
         finally:
             await _quietly(link, lambda conn: leases.unregister(conn, self.worker_id))
             await link.close()
 
-    async def _register(self, conn: leases.Connection, attempts: Attempts, lease: timedelta) -> None:
+    async def _register(self, conn: leases.Connection, lease: timedelta) -> None:
         await leases.register(
             conn,
             self.worker_id,
             tiers=[tier.value for tier in self._tiers],
-            slots=attempts.slots,
-            running=len(attempts),
+            slots=sum(bay.attempts.slots for bay in self._bays),
+            running=self._running(),
             lease=lease,
         )
+
+
+def _stop(bay: Bay) -> None:
+    for attempt in bay.attempts.all():
+        attempt.stop(Stop.DRAIN)
 
 
 def _all(coroutines: Any) -> list[asyncio.Task[None]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tocsin_tasks.acks import Acks
 from tocsin_tasks.attempts import Attempts
@@ -22,8 +22,12 @@ logger = logging.getLogger(__name__)
 class Intake:
     """Used on the executor's loop."""
 
-    def __init__(self, lanes: Sequence[Lane], attempts: Attempts, acks: Acks, *, hold: float) -> None:
+    def __init__(
+        self, lanes: Sequence[Lane], attempts: Attempts, acks: Acks, queues: Iterable[str], *, hold: float
+    ) -> None:
+        """`queues` are those whose runs these lanes execute."""
         self._lanes, self._attempts, self._acks, self._hold = lanes, attempts, acks, hold
+        self._queues = frozenset(queues)
 
     async def watch_forever(self) -> None:
         """Look several times within `hold`, until cancelled."""
@@ -34,8 +38,8 @@ class Intake:
     def look(self) -> None:
         """Take messages while slots are free; stop when one has waited too long for a slot."""
         if self._attempts.free > 0:
-            self._acks.take(True)
+            self._acks.take(True, self._queues)
         elif max(lane.waited for lane in self._lanes) > self._hold:
-            self._acks.take(False)  # before the messages go back
+            self._acks.take(False, self._queues)  # before the messages go back
             for lane in self._lanes:
                 lane.give_back(older_than=self._hold)

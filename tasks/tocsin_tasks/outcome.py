@@ -67,6 +67,17 @@ def cancelled(claimed: Claimed) -> Result:
     )
 
 
+def resumed(claimed: Claimed) -> Result:
+    """The attempt goes on at another worker, at once and without counting as another attempt."""
+    return Result(
+        lease=claimed.lease,
+        limited=claimed.limited,
+        ending=Ending.RESUME,
+        reason=Reason.HANDED_OVER,
+        error="its worker was stopped; another one goes on with the container",
+    )
+
+
 def read_policy(claimed: Claimed) -> RetryPolicy:
     """The job's retry policy, or the default one when it cannot be read."""
     try:

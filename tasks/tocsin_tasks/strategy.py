@@ -17,6 +17,7 @@ from uuid import UUID
 from tocsin import clock
 from tocsin.callback_token import lease_token, new_secret
 from tocsin.ids import RunKey, parse_run_id
+from tocsin.queues import TASK_PREFIX
 from tocsin_tasks.acks import Verdict
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Delivery:
     message: Any
     key: RunKey
     attempt: int
+    kind: str = ""  # of the task
     secret: bytes = field(default_factory=new_secret)
     arrived: float = field(default_factory=clock.monotonic)
 
@@ -44,9 +46,10 @@ def strategy(task: Any, app: Any, consumer: Any, **_: Any) -> Callable[..., None
     """Made by Celery for each registered task on every connection; what it returns gets each message."""
     acks, submit, counters = app.acks, app.submit, app.counters
     acks.attach(consumer)
+    kind = task.name.removeprefix(TASK_PREFIX)
 
     def receive(message: Any, payload: Any, *_: Any) -> None:
-        delivery = read(message)
+        delivery = read(message, kind)
         if delivery is None:
             counters.rejected += 1
             logger.error("message rejected: its body does not name a run and an attempt")
@@ -57,7 +60,7 @@ def strategy(task: Any, app: Any, consumer: Any, **_: Any) -> Callable[..., None
     return receive
 
 
-def read(message: Any) -> Delivery | None:
+def read(message: Any, kind: str = "") -> Delivery | None:
     """The delivery in a message, or None when it names no run and attempt."""
     body = message.body
     if message.content_type != "application/json" or len(body) > BODY_BYTES:
@@ -72,4 +75,4 @@ def read(message: Any) -> Delivery | None:
                 return None
     except (ValueError, RecursionError):
         return None
-    return Delivery(message=message, key=key, attempt=attempt) if key else None
+    return Delivery(message=message, key=key, attempt=attempt, kind=kind) if key else None

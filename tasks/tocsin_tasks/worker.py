@@ -16,11 +16,14 @@ from typing import Any
 
 from celery.worker import state
 
+from tocsin.errors import InvalidError
 from tocsin.model.job import DEFAULT_POOL
 from tocsin.model.status import Tier
 from tocsin.settings import Settings
 from tocsin_tasks import descriptors
 from tocsin_tasks.app import TocsinApp, make_app
+
+NO_ENGINE = 69  # the exit code of a worker that cannot reach its container engine (EX_UNAVAILABLE)
 
 
 def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
@@ -28,6 +31,11 @@ def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would write a line for every call
     descriptors.reserve(settings.worker_slots)
     app = make_app(settings, tiers)
+    try:
+        app.open_engine()
+    except InvalidError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return NO_ENGINE
     worker = app.WorkController(
         # Two workers of one name would ask for the same exclusive queue, and the second would never start.
         hostname=f"tocsin@{app.worker_id}",

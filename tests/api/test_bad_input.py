@@ -63,8 +63,8 @@ INVALID = [
     ({"labels": {"a": 1}}, "#/labels/a", "string_type"),
     ({"labels": {"a/b~c": 1}}, "#/labels/a~1b~0c", "string_type"),
     ({"task": {}}, "#/task", "task_kind"),
-    ({"task": {"docker": {}}}, "#/task", "task_kind"),
     ({"task": {"http": {}}}, "#/task/http/url", "missing"),
+    ({"task": {"docker": {}}}, "#/task/docker/image", "missing"),
     ({"task": {"http": {"url": "ftp://h/"}}}, "#/task/http/url", "http_url"),
     ({"task": {"http": {"url": "http://a:b@h/"}}}, "#/task/http/url", "http_url_credentials"),
     ({"task": {"http": {**HTTP, "headers": {"Host": "x"}}}}, "#/task/http/headers", "http_header_reserved"),
@@ -92,7 +92,7 @@ def test_an_invalid_document_names_the_field(
 
 
 # A patch merges these into what is there, or deletes by null.
-ONLY_NEW = ("#/schedule/at", "#/task", "#/task/http/url")
+ONLY_NEW = ("#/schedule/at", "#/task", "#/task/http/url", "#/task/docker/image")
 
 
 @pytest.fixture(scope="module")

@@ -5,50 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from histories import JOB, START, arrival, lost, nominal, run, sound, verdicts
 
-from chaos.history import STOPPED, Arrival, Change, Fault, Gap, History, Job, Run, instant
-from chaos.judge import VERDICTS, judge, lateness
-
-START = 1_800_000_000.0  # a whole minute
-JOB = "0" * 32
-EVERY = {"every": "10s", "anchor": instant(START).isoformat()}
-
-
-def nominal(second: float) -> int:
-    return int((START + second) * 1e6)
-
-
-def arrival(second: float, delay: float = 0.1, attempt: int = 1) -> Arrival:
-    return Arrival(at=START + second + delay, job_id=JOB, nominal=nominal(second), attempt=attempt)
-
-
-def run(second: float, status: str = "succeeded", **more: object) -> Run:
-    given = {"reason": None, "origin": "schedule", "attempt": 1, "fired_at": START + second, **more}
-    return Run(job_id=JOB, nominal=nominal(second), status=status, **given)  # type: ignore[arg-type]
-
-
-def sound(kind: str = "plain", **more: object) -> History:
-    """A job that runs at 10, 20, 30 and is paused at 35."""
-    job = Job("job", kind, JOB, **more)  # type: ignore[arg-type]
-    job.changes = [
-        Change("create", EVERY, START + 1, START + 2),
-        Change("pause", STOPPED, START + 35, START + 36),
-    ]
-    return History(
-        jobs=[job],
-        arrivals=[arrival(second) for second in (10, 20, 30)],
-        runs=[run(second) for second in (10, 20, 30)],
-        gaps=[],
-        faults=[],
-        attempts={},
-        ended=START + 60,
-    )
-
-
-def verdicts(history: History) -> set[str]:
-    found = {finding.verdict for finding in judge(history)}
-    assert found <= set(VERDICTS)
-    return found
+from chaos.history import STOPPED, Change, Fault, Gap
+from chaos.times import lateness
 
 
 def test_a_sound_history_is_green() -> None:
@@ -122,9 +82,15 @@ def test_a_further_attempt_needs_a_failure_or_a_fault() -> None:
     history = sound()
     history.arrivals.append(arrival(10, delay=1, attempt=2))
     assert verdicts(history) == {"unjustified"}
+    history.attempts = lost(10)
+    assert verdicts(history) == {"unjustified"}, "no fault"
     history.faults = [Fault(kind="kill-worker", target="worker0", start=START + 10, end=START + 11)]
     assert verdicts(history) == set()
+    history.attempts = {}
+    assert verdicts(history) == {"unjustified"}, "nobody wrote down how the first one ended"
     failing = sound("flaky", failures=1)
+    for second in (10, 20, 30):
+        failing.attempts |= lost(second, reason="http_status")
     failing.arrivals += [arrival(second, delay=1, attempt=2) for second in (10, 20, 30)]
     assert verdicts(failing) == set()
 
@@ -137,15 +103,20 @@ def test_a_run_that_ended_well_too_soon() -> None:
 def test_two_runs_at_once(kind: str) -> None:
     history = sound(kind, seconds=10.5)
     assert verdicts(history) == {"overlap"}
-    history.attempts = {(JOB, nominal(second), 1): "lease_expired" for second in (10, 20)}
+    history.attempts = lost(10) | lost(20)
     assert verdicts(history) == set()
 
 
 def test_a_skip_needs_something_that_was_going_on() -> None:
-    history = sound("skip", seconds=1)
+    history = sound("skip", seconds=8)
     history.runs[1] = run(20, "skipped", reason="overlap")
     del history.arrivals[1]
     assert verdicts(history) == set(), "the run of 10 may have taken that long, near its end"
+    history.jobs[0].seconds = 1
+    assert verdicts(history) == {"missed"}, "the run of 10 had long ended"
+    history.faults = [Fault(kind="outage", target="all nodes and workers", start=START + 11, end=START + 19)]
+    assert verdicts(history) == set(), "its end could not be written down"
+    history.faults = []
     del history.arrivals[0], history.runs[0]
     history.jobs[0].changes[0] = replace(history.jobs[0].changes[0], start=START + 11, end=START + 12)
     history.arrivals = [arrival(30)]

@@ -18,6 +18,7 @@ FAULTS = {1: ["kill-beat", "pause-worker"], 2: ["lost-commit", "kill-worker", "p
 TIMED = {"late", "unjustified"}
 
 
+@pytest.mark.timeout(300)
 def test_two_seeds_of_cheap_faults(tmp_path: Path) -> None:
     with Cluster(tmp_path, SMALL) as cluster:
         for seed, names in FAULTS.items():
@@ -29,6 +30,7 @@ def test_two_seeds_of_cheap_faults(tmp_path: Path) -> None:
             assert figures["runs"] > 100
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["no-republish"])
 def test_a_mutant_is_found(name: str) -> None:
     mutant = next(each for each in MUTANTS if each.name == name)

@@ -83,3 +83,10 @@ _json = st.recursive(
 @given(st.dictionaries(st.text(min_size=1, max_size=6), _json, min_size=1, max_size=4))
 def test_what_is_written_is_read_back(document: dict[str, object]) -> None:
     assert [found.value for found in read(yaml_documents([document]))] == [document]
+
+
+@pytest.mark.parametrize(
+    "text", ["1e100", "1E-2", "0.5", "0o7", "true", "~", "", "-0", "1_000", "12:30:45", "yes"]
+)
+def test_text_that_reads_like_something_else_stays_text(text: str) -> None:
+    assert read(yaml_documents([{"x": text}]))[0].value == {"x": text}

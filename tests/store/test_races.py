@@ -25,6 +25,7 @@ from tocsin.store.jobs import JobRef
 from tocsin.store.shards import Shard, parse_shards
 
 RACES = 17  # of each of six kinds, 102 in all
+ROUNDS = 6  # at most: on a busy machine the first ones may all go the same way
 HTTP = {"url": "http://127.0.0.1:1/"}
 
 
@@ -45,9 +46,10 @@ class Race:
 
     def __init__(self, bench: Bench, shard: Shard, number: int, overlap: str) -> None:
         self.bench, self.shard = bench, shard
-        # The change comes around the instant: from 16 ms before it to 16 ms after it.
+        # The change comes around the instant: from 16 ms before it to 16 ms after it, in the next round twice that.
         self.nominal = bench.now() + timedelta(milliseconds=40)
-        self.start_change = self.nominal + timedelta(milliseconds=2 * number - RACES + 1)
+        away = (2 * (number % RACES) - RACES + 1) * (1 + number // RACES)
+        self.start_change = self.nominal + timedelta(milliseconds=away)
         doc = JobDocument.model_validate(
             {
                 "name": f"race-{overlap}-{number}",
@@ -85,7 +87,9 @@ class Race:
 def test_no_stale_run(bench: Bench, database_url: str, apply: Any, overlap: str) -> None:
     (shard,) = parse_shards(database_url).shards
     outcomes: Counter[str] = Counter()
-    for number in range(RACES):
+    for number in range(ROUNDS * RACES):
+        if number >= RACES and len(outcomes) == 2:
+            break
         race = Race(bench, shard, number, overlap)
         bench.owned = {
             t.partition: t.epoch for t in partitions.take(bench.conn, [partition_of(race.job_id)], "n")

@@ -27,8 +27,12 @@ class Scene:
     def __init__(self) -> None:
         self.consumer = Consumer()
         record = self.consumer.sent
+        here, there = SimpleNamespace(name="here"), SimpleNamespace(name="there")
         self.consumer.task_consumer = SimpleNamespace(  # type: ignore[attr-defined]
-            cancel=lambda: record.append((0, "cancel")), consume=lambda: record.append((0, "consume"))
+            queues=[here, there],
+            cancel_by_queue=lambda name: record.append((0, f"cancel {name}")),
+            add_queue=lambda queue: record.append((0, f"add {queue.name}")),
+            consume=lambda: record.append((0, "consume")),
         )
         self.acks, self.attempts = Acks(), Attempts(2)
         self.acks.attach(self.consumer)
@@ -37,7 +41,7 @@ class Scene:
             settings.shards.shards[0], settings, owner="w", attempts=self.attempts, acks=self.acks,
             counters=Counters(), execute=self._never, lane_of=lambda _: self.lane,
         )  # fmt: skip
-        self.intake = Intake([self.lane], self.attempts, self.acks, hold=HOLD)
+        self.intake = Intake([self.lane], self.attempts, self.acks, ["here"], hold=HOLD)
 
     async def _never(self, _: Any) -> None:
         raise AssertionError("nothing is claimed here")
@@ -67,10 +71,10 @@ def test_a_full_worker_stops_asking_gives_back_what_is_old_and_asks_again_when_a
         s.arrive(1, ago=HOLD + 1)
         s.arrive(2, ago=HOLD + 1)
         s.arrive(3, ago=0)
-        assert s.look() == [(0, "cancel"), (1, "requeue"), (2, "requeue")]
+        assert s.look() == [(0, "cancel here"), (1, "requeue"), (2, "requeue")]
         assert s.look() == [], "it is told once"
         s.attempts.release(1)
-        assert s.look() == [(0, "consume")]
+        assert s.look() == [(0, "add here"), (0, "consume")]
         assert s.look() == []
 
     asyncio.run(scene())
@@ -95,6 +99,6 @@ def test_a_new_connection_of_a_full_worker_does_not_ask_either() -> None:
         s.acks.attach(s.consumer)
         s.consumer.sent.clear()
         s.consumer.turn()
-        assert s.consumer.sent == [(0, "cancel")], "Celery begins with consuming"
+        assert s.consumer.sent == [(0, "cancel here")], "Celery begins with consuming"
 
     asyncio.run(scene())

@@ -116,7 +116,7 @@ class _Builder:
             raise YamlError(place, f"the tag {event.tag} has no meaning here", "remove the tag")
         node = Node(place)
         if isinstance(event, ScalarEvent):
-            node.scalar = _plain(event.value) if event.implicit[0] else event.value
+            node.scalar = plain(event.value) if event.implicit[0] else event.value
         elif isinstance(event, SequenceStartEvent):
             self._sequence(node, depth)
         else:
@@ -161,7 +161,8 @@ def _place(event: Event) -> Place:
     return Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
 
 
-def _plain(text: str) -> Scalar:
+def plain(text: str) -> Scalar:
+    """What text without quotes stands for."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

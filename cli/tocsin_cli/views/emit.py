@@ -45,11 +45,15 @@ def yaml_documents(documents: Sequence[Item]) -> str:
     """YAML, one document each; what YAML 1.1 or 1.2 could misread is quoted."""
     import yaml
 
+    from tocsin_cli.files.yaml_strict import plain
+
     class Dumper(yaml.SafeDumper):
-        """Text with line separators of other alphabets is quoted: PyYAML would turn them into spaces."""
+        """Quotes two sorts of text that PyYAML does not: with line separators of other alphabets, which it would turn
+        into spaces, and with numbers of YAML 1.2 that are none in 1.1, such as 1e100."""
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        style = '"' if any(char in value for char in "\x85\u2028\u2029") else None
+        quoted = plain(value) != value or any(char in value for char in "\x85\u2028\u2029")
+        style = '"' if quoted else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)

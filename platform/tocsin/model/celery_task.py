@@ -1,12 +1,13 @@
 """The task kind `celery`: a task of the team's own Celery app, sent by name.
 
-The run succeeds when the broker has the message; what becomes of the task in the team's workers is not tracked yet.
+The run succeeds when the broker has the message. With `completion: callback` it goes on until the team's worker says
+how the task ended, for which its app calls `tocsin_tasks.track(app)`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue, field_validator
 from pydantic_core import PydanticCustomError
@@ -16,7 +17,10 @@ from tocsin.model.duration import Document, Seconds, Whole
 TASK_NAME = re.compile(r"[A-Za-z_][\w.\-]{0,254}(?<![.\-])", re.ASCII)
 _LIMIT = 262_144  # characters of args and kwargs as JSON
 # Set on every message; a job may not say otherwise.
-_OURS = frozenset({"id", "task", "root_id", "parent_id", "group", "retries", "eta", "lang"})
+_OURS = frozenset({"id", "task", "root_id", "parent_id", "group", "retries", "eta", "lang"}) | {
+    "tocsin-callback-url",
+    "tocsin-callback-token",
+}
 
 
 class CeleryTask(Document):
@@ -43,6 +47,11 @@ class CeleryTask(Document):
         description="A worker discards the task when it comes to it later than this.",
     )
     headers: dict[str, JsonValue] = Field(default_factory=dict, max_length=64, description="Further headers.")
+    completion: Literal["broker", "callback"] = Field(
+        "broker",
+        description="`broker`: the run has succeeded when the broker has the message. `callback`: when the task has,"
+        " as told by the team's app, which calls `tocsin_tasks.track(app)`.",
+    )
 
     @field_validator("name")
     @classmethod

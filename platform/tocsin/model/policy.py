@@ -15,6 +15,8 @@ RETRIED_STATUSES = frozenset({408, 425, 429})
 _RETRIED_REASONS = frozenset(
     {Reason.CONNECTION, Reason.TIMEOUT, Reason.LEASE_EXPIRED, Reason.REPORTED, Reason.INTERNAL}
 )
+# A container's program may have met something that passes; what its image lacks does not come by itself.
+_RETRIED_REASONS |= {Reason.EXIT_CODE, Reason.SIGNAL, Reason.OUT_OF_MEMORY, Reason.IMAGE_PULL, Reason.ENGINE}
 RETRY_AFTER_CAP = timedelta(hours=1)
 
 

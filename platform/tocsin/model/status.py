@@ -33,6 +33,14 @@ class Reason(StrEnum):
     OVERLAP = "overlap"  # policy `skip`: an earlier run was still going
     QUEUE_FULL = "queue_full"  # policy `queue`: as many runs wait as may
     JOB_DELETED = "job_deleted"
+    EXIT_CODE = "exit_code"  # the container ended with another code than 0
+    SIGNAL = "signal"  # the container's program was ended by a signal that was not the worker's
+    OUT_OF_MEMORY = "out_of_memory"  # the container needed more memory than it has
+    IMAGE_MISSING = "image_missing"  # there is no such image, or nobody may pull it
+    IMAGE_PULL = "image_pull"  # the image could not be pulled this time
+    ENGINE = "engine"  # the container engine failed, or lost the container
+    REFUSED = "refused"  # the operator's policy does not allow the task
+    HANDED_OVER = "handed_over"  # the attempt goes on at another worker
     REPORTED = "reported"  # the target called back and said that it failed
     TARGET_REFUSED = "target_refused"  # the guard lets no HTTP task call this address
     BAD_TASK = "bad_task"  # this worker cannot execute the definition

@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from tocsin.model.celery_task import TASK_NAME, CeleryTask
+from tocsin.model.docker_task import DockerTask
 from tocsin.model.duration import Document, Flag, Whole
 from tocsin.model.target_url import LONGEST_URL, UrlFault, url_fault
 from tocsin.model.template import check_json_template, check_template
@@ -124,7 +125,7 @@ class HttpTask(Document):
         return self
 
 
-KINDS = ("http", "celery")
+KINDS = ("http", "celery", "docker")
 
 
 class Task(Document):
@@ -132,6 +133,7 @@ class Task(Document):
 
     http: HttpTask | None = None
     celery: CeleryTask | None = None
+    docker: DockerTask | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -147,10 +149,10 @@ class Task(Document):
             given = ", ".join(map(str, value))[:80] if isinstance(value, dict) else type(value).__name__
             raise PydanticCustomError(
                 "task_kind",
-                "a task has exactly one kind, http or celery (given: {given})",
+                "a task has exactly one kind: http, celery or docker (given: {given})",
                 {
                     "given": given or "nothing",
-                    "fix": "write task: {http: {url: …}} or task: {celery: {name: …}}",
+                    "fix": "write task: {http: {url: …}}, {celery: {name: …}} or {docker: {image: …}}",
                 },
             )
         return value
@@ -161,4 +163,4 @@ class Task(Document):
 
     @property
     def kind(self) -> str:
-        return "http" if self.http is not None else "celery"
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)

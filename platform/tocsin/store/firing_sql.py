@@ -101,7 +101,8 @@ WITH due AS MATERIALIZED (
     UPDATE runs r SET status = 'queued', attempt = d.attempt, fired_at = %(now)s
     FROM due d
     WHERE r.partition_id = d.partition_id AND r.job_id = d.job_id AND r.scheduled_at = d.scheduled_at
-      AND r.status = 'scheduled' AND r.attempt = d.attempt - 1
+      AND r.status = 'scheduled'
+      AND (r.attempt = d.attempt - 1 OR (r.attempt = d.attempt AND r.reason = 'handed_over'))
     RETURNING r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.tier, r.task_kind
 ), removed AS (
     DELETE FROM triggers t USING due d WHERE t.ctid = d.row AND t.partition_id = d.partition_id RETURNING 1

@@ -1,13 +1,11 @@
 """Leases: what a worker writes. Claim a run, renew its lease, end its attempt; each in batches.
 
-Every write is conditional on (run, attempt, lease token, status). A run that is missing from what a function
-returns was not written: the claim was lost to another worker, or the lease is gone and the result with it.
+Every write is conditional on (run, attempt, lease token, status). A run that a function does not return was not
+written: another worker has the claim, or the lease is gone and the result with it.
 
 A batch of runs without overlap policy is one statement in autocommit. When limited runs are among the ended
 ones, one transaction locks their jobs, ends the runs, and gives the oldest waiting runs their triggers.
-
-Weakness: when the connection breaks between commit and answer, a repeated `finish` finds no lease and reports
-its runs as lost, though they were written. The store is right then, only the worker's count is not.
+Weakness: after a break between commit and answer, a repeated `finish` reports what it wrote as lost.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from tocsin.model.status import Reason, RunStatus
 from tocsin.store import leases_sql as sql
 from tocsin.store.connections import TCP, UTC_SQL, libpq_url, settings_sql
 
-# Keys come as arrays, and the planner may take their joins for large ones: nested loops are always right.
+# Keys come as arrays, which the planner may take for large ones: nested loops are always right.
 _SESSION = {
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "60s",
@@ -69,6 +67,7 @@ class Claimed:
     limited: bool
     cancel_requested: bool
     lateness: float  # seconds from the nominal time to the start of the first attempt
+    owner: str = ""  # the job's team
     time_zone: str | None = None  # the schedule's
 
 
@@ -79,6 +78,7 @@ class Ending(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     RETRY = "retry"
+    RESUME = "resume"  # the same attempt goes on at another worker; its reason is `handed_over`
     CALLBACK = "callback"  # it goes on until its target calls back; see `callbacks`
 
 
@@ -163,7 +163,8 @@ async def claim(
             limited=row[8],
             cancel_requested=row[9],
             lateness=(row[10] - row[1]).total_seconds(),
-            time_zone=row[11],
+            owner=row[11],
+            time_zone=row[12],
         )
     return taken
 

@@ -10,9 +10,10 @@ nominal times, so that the planner looks at those day partitions only. The clock
 # A claim whose commit was not heard of is repeated with the same token, and finds its own rows.
 CLAIM = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), mine AS MATERIALIZED (
-    SELECT r.partition_id, r.job_id, r.scheduled_at, a.token, j.name, j.timeout_us,
+    SELECT r.partition_id, r.job_id, r.scheduled_at, a.token, j.name, j.timeout_us, j.owner,
            j.definition -> 'task' AS task, j.definition -> 'retryPolicy' AS retry,
-           j.definition -> 'schedule' ->> 'timeZone' AS zone
+           j.definition -> 'schedule' ->> 'timeZone' AS zone,
+           coalesce((j.definition -> 'task' -> 'docker' ->> 'stopGraceSec')::float8, 0) * interval '1 second' AS grace
     FROM unnest(%(partitions)s::int2[], %(jobs)s::uuid[], %(nominals)s::timestamptz[], %(attempts)s::int4[],
                 %(tokens)s::uuid[]) AS a (partition_id, job_id, scheduled_at, attempt, token)
     JOIN runs r ON r.partition_id = a.partition_id AND r.job_id = a.job_id AND r.scheduled_at = a.scheduled_at
@@ -24,12 +25,13 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), mine AS MATERIALIZ
 )
 UPDATE runs r SET status = 'running', lease_owner = %(owner)s, lease_token = m.token,
        lease_expires_at = c.now + %(lease)s, started_at = coalesce(r.started_at, c.now),
-       attempt_started_at = c.now, reason = NULL, error = NULL, http_status = NULL, deadline_at = c.now + m.timeout_us * interval '1 microsecond'
+       attempt_started_at = c.now, reason = NULL, error = NULL, http_status = NULL,
+       deadline_at = c.now + m.timeout_us * interval '1 microsecond' + m.grace
 FROM mine m, clock c
 WHERE r.partition_id = m.partition_id AND r.job_id = m.job_id AND r.scheduled_at = m.scheduled_at
   AND r.scheduled_at BETWEEN %(low)s AND %(high)s
 RETURNING r.job_id, r.scheduled_at, r.attempt, m.token, m.name, m.task, m.retry, m.timeout_us, r.limited,
-          r.cancel_requested, r.started_at, m.zone
+          r.cancel_requested, r.started_at, m.owner, m.zone
 """
 
 # Index: runs_pkey of the nominal days. Cost: two probes and one new row version a run. The lease is not
@@ -83,13 +85,13 @@ ORDER BY j.partition_id, j.job_id FOR NO KEY UPDATE OF j
 """
 
 # Index: runs_pkey of the nominal days. Cost: two probes and one new row version a run; for a retry one row in
-# attempts and one in triggers more; one row for each output. Outputs are joined by number (`n`), so that
+# attempts and one in triggers more, for an attempt that goes on elsewhere the trigger alone; one row for each output. Outputs are joined by number (`n`), so that
 # their bytes are neither sorted nor kept in a CTE.
 FINISH = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), held AS MATERIALIZED (
     SELECT r.partition_id, r.job_id, r.scheduled_at, r.attempt, r.attempt_started_at, r.lease_owner, r.job_version,
-           a.n, a.reason, a.error, a.http_status, a.delay,
-           CASE WHEN a.ending <> 'retry' THEN a.ending WHEN r.cancel_requested THEN 'cancelled' ELSE 'scheduled' END AS status
+           a.n, a.ending, a.reason, a.error, a.http_status, a.delay,
+           CASE WHEN a.ending NOT IN ('retry', 'resume') THEN a.ending WHEN r.cancel_requested THEN 'cancelled' ELSE 'scheduled' END AS status
     FROM unnest(%(partitions)s::int2[], %(jobs)s::uuid[], %(nominals)s::timestamptz[], %(attempts)s::int4[],
                 %(tokens)s::uuid[], %(endings)s::text[], %(reasons)s::text[], %(errors)s::text[],
                 %(http_statuses)s::int2[], %(delays)s::interval[])
@@ -104,10 +106,11 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now), held AS MATERIALIZ
     INSERT INTO attempts (partition_id, job_id, scheduled_at, attempt, started_at, finished_at, lease_owner, http_status,
                           reason, error)
     SELECT partition_id, job_id, scheduled_at, attempt, attempt_started_at, c.now, lease_owner, http_status, reason, error
-    FROM held, clock c WHERE status = 'scheduled' ON CONFLICT DO NOTHING
+    FROM held, clock c WHERE status = 'scheduled' AND ending = 'retry' ON CONFLICT DO NOTHING
 ), trigger AS (
     INSERT INTO triggers (partition_id, fire_at, job_id, scheduled_at, kind, job_version, attempt, limited)
-    SELECT partition_id, c.now + delay, job_id, scheduled_at, 'run', job_version, attempt + 1, false
+    SELECT partition_id, c.now + delay, job_id, scheduled_at, 'run', job_version,
+           CASE ending WHEN 'retry' THEN attempt + 1 ELSE attempt END, false
     FROM held, clock c WHERE status = 'scheduled'
 ), output AS (
     INSERT INTO run_outputs (partition_id, job_id, scheduled_at, attempt, content_type, size, truncated, content)
