@@ -60,10 +60,10 @@ def tried(chosen: argparse.Namespace) -> bool:
         try:
             come_up(cluster)
             calm = wave(
-                cluster, Wave(name="calm", jobs=RATE, start=next_second(15), seconds=chosen.runs // RATE)
+                cluster, Wave(name="calm", jobs=RATE, start=next_second(25), seconds=chosen.runs // RATE)
             )
             say(f"calm: {calm}")
-            storm = Wave(name="storm", jobs=JOBS, start=next_second(10), seconds=chosen.seconds)
+            storm = Wave(name="storm", jobs=JOBS, start=next_second(20), seconds=chosen.seconds)
             broken = wave(cluster, storm, breaking=True)
             say(f"under kills: {broken}")
             again = cluster.wait_healthy(SETTLE_SECONDS)

@@ -7,11 +7,14 @@ be called is known without asking tocsin: every (job, second) once. The witness'
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from cluster.engine import ClusterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +40,9 @@ class Wave:
         }
 
     def create(self, api: str) -> None:
-        """Make the jobs. Raises HTTPError when the API refuses one."""
+        """Make the jobs. Raises ClusterError when the API refuses one."""
         for job in range(self.jobs):
-            schedule = {"cron": "* * * * * *", "start": _text(self.start), "end": _text(self.end)}
+            schedule = {"cron": "0-59 * * * * *", "start": _text(self.start), "end": _text(self.end)}
             document = {
                 "name": f"{self.name}-{job}",
                 "schedule": schedule,
@@ -49,8 +52,7 @@ class Wave:
             request = urllib.request.Request(
                 f"{api}/jobs", json.dumps(document).encode(), {"Content-Type": "application/json"}
             )
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                answer.read()
+            _ask(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,14 @@ def judge(wave: Wave, log: Iterable[str]) -> Verdict:
 def next_second(after: float) -> datetime:
     """The full second at least `after` seconds from now."""
     return datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=after + 1)
+
+
+def _ask(request: urllib.request.Request) -> None:
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            answer.read()
+    except urllib.error.HTTPError as error:
+        raise ClusterError(f"the API refuses a job: {error.read().decode(errors='replace')[:1000]}") from None
 
 
 def _text(instant: datetime) -> str:
