@@ -18,6 +18,7 @@ from typing import Any
 from tocsin import clock
 from tocsin.model.status import RunStatus
 from tocsin.queues import TASK_PREFIX
+from tocsin.store.leases import Ending
 from tocsin_tasks.attempts import Attempt
 
 logger = logging.getLogger(__name__)
@@ -64,9 +65,9 @@ class TaskEvents:
     def ended(self, attempt: Attempt, status: RunStatus | None) -> None:
         """The attempt's end is written, or its lease was lost (None)."""
         began = self._told.pop(attempt, None)
-        if began is None:
-            return
         result = attempt.result
+        if began is None or (result is not None and result.ending is Ending.CALLBACK):
+            return  # what the target calls back is not seen here
         text = (result.error or str(result.reason or "")) if result else "the lease was lost"
         match status:
             case RunStatus.SUCCEEDED:
