@@ -66,7 +66,7 @@ cluster: ## Start the development cluster in containers; docs/cluster.md
 	@$(COMPOSE) logs --no-log-prefix banner 2>/dev/null || $(COMPOSE) logs banner
 
 cluster-down: ## Remove the development cluster and its data
-	@$(COMPOSE) down --volumes --remove-orphans
+	@$(COMPOSE) --profile docker down --volumes --remove-orphans
 
 cluster-test: ## Start a cluster in containers, load it, kill parts of it, judge and remove it; ARGS=--no-build
 	@PYTHONPATH=ops PYTHON=$(PYTHON) $(PYTHON) -m cluster $(ARGS)
