@@ -11,12 +11,13 @@ ITERATIONS ?= 1
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --root-user-action=ignore
 CHAOS := PYTHONPATH=ops:tests $(BIN)/python -m chaos
+COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose) -f compose/docker-compose.yml
 CHECKED_TESTS := tests/conftest.py tests/support tests/guards tests/support_tests
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help dev install test lint format types services bench chaos chaos-mutants failover clean
+.PHONY: help dev install test lint format types services bench chaos chaos-mutants failover clean cluster cluster-down cluster-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +58,18 @@ chaos-mutants: services $(VENV)/.test ## Show that the judge finds each known de
 
 failover: services $(VENV)/.test ## Measure fail-over, graceful stops, moved partitions and the cluster at rest
 	@$(CHAOS).failover $(ARGS)
+
+cluster: ## Start the development cluster in containers; docs/cluster.md
+	@compose/secrets.sh
+	@PYTHON=$(PYTHON) ops/offline/images.sh
+	@$(COMPOSE) up --detach --no-build
+	@$(COMPOSE) logs --no-log-prefix banner 2>/dev/null || $(COMPOSE) logs banner
+
+cluster-down: ## Remove the development cluster and its data
+	@$(COMPOSE) down --volumes --remove-orphans
+
+cluster-test: ## Start a cluster in containers, load it, kill parts of it, judge and remove it; ARGS=--no-build
+	@PYTHONPATH=ops PYTHON=$(PYTHON) $(PYTHON) -m cluster $(ARGS)
 
 clean: ## Remove what was built, the virtual environment included
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

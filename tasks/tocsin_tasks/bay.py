@@ -14,6 +14,7 @@ from tocsin.store.shards import Shard
 from tocsin_tasks.acks import Acks
 from tocsin_tasks.attempts import Attempt, Attempts
 from tocsin_tasks.counters import Counters
+from tocsin_tasks.events import TaskEvents
 from tocsin_tasks.heartbeat import Heart
 from tocsin_tasks.intake import Intake
 from tocsin_tasks.lane import Lane
@@ -31,6 +32,7 @@ class Bay:
         queues: Iterable[str],
         acks: Acks,
         counters: Counters,
+        events: TaskEvents,
         execute: Callable[[Attempt], Awaitable[None]],
     ) -> None:
         self.attempts = Attempts(slots)
@@ -43,6 +45,7 @@ class Bay:
                 attempts=self.attempts,
                 acks=acks,
                 counters=counters,
+                events=events,
                 execute=execute,
                 lane_of=self.lane_of,
             )

@@ -22,6 +22,7 @@ from celery import bootsteps
 from celery.worker.consumer import Consumer
 
 LOOK_SECONDS = 2.0
+EVENT_SECONDS = 0.5
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,13 @@ class TocsinConsumer(Consumer):  # type: ignore[misc]
         """Look now and then whether the broker still delivers from every queue."""
         super().register_with_event_loop(hub)
         hub.call_repeatedly(LOOK_SECONDS, self.check_consumers)
+        hub.call_repeatedly(EVENT_SECONDS, self.send_events)
+
+    def send_events(self) -> None:
+        """Tell Flower and its like what the executor has begun and ended."""
+        executor = self.app.executor
+        if executor is not None:
+            executor.events.send(self.event_dispatcher)
 
     def check_consumers(self) -> None:
         """Raises ConsumerCancelled, which makes Celery connect anew, when the broker has cancelled a consumer.

@@ -32,6 +32,7 @@ from tocsin_tasks.bay import Bay
 from tocsin_tasks.containers.engine import Engine
 from tocsin_tasks.containers.shop import Shop
 from tocsin_tasks.counters import Counters
+from tocsin_tasks.events import TaskEvents
 from tocsin_tasks.execute import Execution
 from tocsin_tasks.link import Link
 from tocsin_tasks.strategy import Delivery
@@ -58,6 +59,7 @@ class Executor:
         self._queues, self._engine = tuple(queues), engine
         served = {parse_queue(name)[0] for name in queues}
         self._tiers = [tier for tier in Tier if tier in served]
+        self.events = TaskEvents()
         self._settings, self._acks, self._counters = settings, acks, counters
         self._thread = threading.Thread(target=self._main, name="tocsin-executor", daemon=True)
         self._loop = asyncio.new_event_loop()
@@ -155,6 +157,7 @@ class Executor:
             queues=[name for name in self._queues if own_kind(name) == kind],
             acks=self._acks,
             counters=self._counters,
+            events=self.events,
             execute=execution.execute,
         )
 

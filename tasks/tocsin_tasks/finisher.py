@@ -24,6 +24,7 @@ from tocsin.store.leases import Connection, Ending, Result
 from tocsin.store.shards import Shard
 from tocsin_tasks.attempts import Attempt, Attempts
 from tocsin_tasks.counters import Counters
+from tocsin_tasks.events import TaskEvents
 from tocsin_tasks.following import ASK_SECONDS, Follower
 from tocsin_tasks.link import STATEMENT_SECONDS, Link
 from tocsin_tasks.outcome import conclude, failed
@@ -42,12 +43,14 @@ class Finisher:
         *,
         attempts: Attempts,
         counters: Counters,
+        events: TaskEvents | None = None,
         finisher_of: Callable[[int], Finisher],
     ) -> None:
         self.link = Link(shard.dsn, shard.name)
         self._follow = Follower(shard=shard, shards=settings.shards, link=self.link)
         self._finisher_of = finisher_of
         self._batch = settings.claim_batch
+        self._events = events
         self._attempts, self._counters = attempts, counters
         self._ended: deque[Attempt] = deque()
         self._added = asyncio.Event()
@@ -150,9 +153,15 @@ class Finisher:
 
     def _drop(self, attempt: Attempt) -> None:
         self._counters.lost += 1
+        self._tell(attempt, None)
         self._attempts.remove(attempt)
 
+    def _tell(self, attempt: Attempt, status: RunStatus | None) -> None:
+        if self._events is not None:
+            self._events.ended(attempt, status)
+
     def _count(self, attempt: Attempt, status: RunStatus | None) -> None:
+        self._tell(attempt, status)
         match status:
             case RunStatus.SUCCEEDED:
                 self._counters.succeeded += 1

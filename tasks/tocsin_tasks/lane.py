@@ -29,6 +29,7 @@ from tocsin.store.shards import Shard
 from tocsin_tasks.acks import Acks, Verdict
 from tocsin_tasks.attempts import Attempt, Attempts
 from tocsin_tasks.counters import Counters
+from tocsin_tasks.events import TaskEvents
 from tocsin_tasks.finisher import Finisher
 from tocsin_tasks.following import ASK_SECONDS, Follower
 from tocsin_tasks.link import Link
@@ -49,6 +50,7 @@ class Lane:
         attempts: Attempts,
         acks: Acks,
         counters: Counters,
+        events: TaskEvents | None = None,
         execute: Callable[[Attempt], Awaitable[None]],
         lane_of: Callable[[int], Lane],
     ) -> None:
@@ -58,6 +60,7 @@ class Lane:
             settings,
             attempts=attempts,
             counters=counters,
+            events=events,
             finisher_of=lambda partition: lane_of(partition).finisher,
         )
         self.beats = Link(shard.dsn, shard.name)
@@ -68,6 +71,7 @@ class Lane:
         self._lease = timedelta(seconds=settings.run_lease)
         self._batch = settings.claim_batch
         self._hold = settings.message_hold
+        self._events = events
         self._attempts, self._acks, self._counters = attempts, acks, counters
         self._execute = execute
         self._waiting: deque[Delivery] = deque()
@@ -193,6 +197,8 @@ class Lane:
             secret=secret,
         )
         self._attempts.add(attempt)
+        if self._events is not None:
+            self._events.began(attempt)
         if claimed.lease.attempt == 1:
             self._counters.late_max = max(self._counters.late_max, claimed.lateness)
         attempt.task = asyncio.create_task(self._run(attempt))

@@ -44,6 +44,7 @@ def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
         concurrency=1,
         loglevel="INFO",
         ready_callback=lambda _consumer: _say_ready(app, tiers),
+        task_events=True,
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=False,
