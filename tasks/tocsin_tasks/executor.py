@@ -68,6 +68,7 @@ class Executor:
         self._bays: list[Bay] = []
         self._containers: Bay | None = None
         self._stopping = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._ready: Future[None] = Future()
 
     def start(self) -> None:
@@ -90,6 +91,10 @@ class Executor:
             while self._thread.is_alive():
                 self._thread.join(0.1)
                 meanwhile()
+
+    def hurry(self) -> None:
+        """Give the attempts no more time to end; for a signal handler."""
+        self._loop.call_soon_threadsafe(self._hurried.set)
 
     def _distribute(self) -> None:
         self._woken = False  # first: what arrives from now on wakes the loop again
@@ -172,7 +177,9 @@ class Executor:
         if self._containers is not None:
             _stop(self._containers)  # they are handed over, however long they would run
         logger.info("draining %d runs, for %g s at most", self._running(), self._settings.drain_timeout)
-        if not await _within(self._settings.drain_timeout, self._all_ended()):
+        if not await _within(self._settings.drain_timeout, _first(self._all_ended(), self._hurried.wait())):
+            self._hurried.set()
+        if self._hurried.is_set() and self._running():
             logger.warning("%d runs given up: another worker goes on", self._running())
             for bay in self._bays:
                 _stop(bay)
@@ -216,6 +223,14 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _first(*work: Coroutine[Any, Any, Any]) -> None:
+    tasks = _all(work)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _cancel(tasks)
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> bool:

@@ -1,8 +1,9 @@
 """The worker process: `tocsin worker` and `python -m tocsin_tasks`.
 
 Celery's worker runs in this process with its solo pool, whose part is empty: the executor's thread does the
-work. The first SIGTERM or SIGINT stops consuming and drains; the second one ends the process at once, and the
-leases of its runs expire. When the worker consumes it prints one line, `worker ready id=… tiers=… [pools=…]`.
+work. The first SIGTERM or SIGINT stops consuming and drains; the second one gives up what still runs, so that
+other workers go on at once; the third one ends the process, and the leases of its runs expire. When the worker
+consumes it prints one line, `worker ready id=… tiers=… [pools=…]`.
 """
 
 from __future__ import annotations
@@ -49,19 +50,22 @@ def run(settings: Settings, tiers: Sequence[Tier] = tuple(Tier)) -> int:
         without_heartbeat=False,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stopper(worker))
+        signal.signal(number, _stopper(worker, app))
     worker.start()
     return int(worker.exitcode or 0)
 
 
-def _stopper(worker: Any) -> Any:
-    stopping = False
+def _stopper(worker: Any, app: TocsinApp) -> Any:
+    signals = 0
 
     def handle(number: int, _frame: object) -> None:
-        nonlocal stopping
-        if stopping:
+        nonlocal signals
+        signals += 1
+        if signals > 2:
             os._exit(128 + number)
-        stopping = True
+        if signals == 2:
+            app.hurry()
+            return
         state.should_stop = 0
         # The event loop looks at the flag between two polls: end the poll it may be in.
         if getattr(worker, "hub", None) is not None:

@@ -182,17 +182,35 @@ def test_what_does_not_finish_in_the_drain_is_given_up_at_once(
     assert table.read(last, "status, reason") == ("failed", "lease_expired")
 
 
-def test_a_second_signal_ends_the_worker_at_once(
+def test_a_second_signal_gives_up_what_still_runs(
     redis_url: str, table: Table, receiver: Receiver, start_worker: Start
 ) -> None:
-    key = table.run(table.job(f"{receiver.url}/hold"))
+    key = table.run(table.job(f"{receiver.url}/hold", retryPolicy={"maxAttempts": 2, "initialSec": 0}))
     worker = start_worker(redis_url, drain_timeout=600)
     publisher(redis_url)(key)
     receiver.wait_for()
     worker.send_signal(signal.SIGINT)
     worker.wait_for_line("draining 1 runs")
     worker.send_signal(signal.SIGINT)
-    assert worker.wait(10) == 128 + signal.SIGINT
+    assert worker.wait(10) == 0
+    assert table.read(key, "status, reason, lease_token") == ("scheduled", "lease_expired", None)
+
+
+def test_a_third_signal_ends_the_worker_at_once(
+    redis_url: str, table: Table, receiver: Receiver, start_worker: Start
+) -> None:
+    key = table.run(table.job(f"{receiver.url}/hold"))
+    worker = start_worker(redis_url, drain_timeout=600)
+    publisher(redis_url)(key)
+    receiver.wait_for()
+    with table.conn.transaction():  # so that what is given up cannot be written
+        table.conn.execute("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE")
+        worker.send_signal(signal.SIGTERM)
+        worker.wait_for_line("draining 1 runs")
+        worker.send_signal(signal.SIGTERM)
+        worker.wait_for_line("1 runs given up")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(10) == 128 + signal.SIGTERM
     assert table.read(key) == "running"
 
 
