@@ -19,6 +19,7 @@ import os
 import secrets
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -160,16 +161,24 @@ class RabbitNode:
         self._evaluate(f'rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
 
     def _evaluate(self, expression: str) -> None:
-        """Evaluate Erlang in the node; much faster than rabbitmqctl, which starts a virtual machine."""
-        result = subprocess.run(
-            ["erl_call", "-sname", self.name, "-c", self._cookie, "-e"],
-            env={**os.environ, **self._environment()},
-            input=f"{expression}.\n",
-            capture_output=True,
-            text=True,
-            timeout=_CTL_SECONDS,
-            check=False,
-        )
+        """Evaluate Erlang in the node; much faster than rabbitmqctl, which starts a virtual machine.
+
+        A busy machine may refuse the connection for a moment; nothing has been evaluated then.
+        """
+        deadline = time.monotonic() + _CTL_SECONDS
+        while True:
+            result = subprocess.run(
+                ["erl_call", "-sname", self.name, "-c", self._cookie, "-e"],
+                env={**os.environ, **self._environment()},
+                input=f"{expression}.\n",
+                capture_output=True,
+                text=True,
+                timeout=_CTL_SECONDS,
+                check=False,
+            )
+            refused = "failed to connect" in result.stdout + result.stderr
+            if not refused or time.monotonic() > deadline:
+                break
         assert result.stdout.strip() == "{ok, ok}", f"{expression}: {result.stdout}{result.stderr}"
 
     def remove(self) -> None:
